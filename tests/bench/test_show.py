@@ -37,7 +37,7 @@ def test_all_of_it() -> None:
         "no CUDA device; Abacus, 2 cores; torch 9.9.",
     ):
         assert line in text, line
-    assert text.endswith("?: the turns do not tell its speed from the original's.\n")
+    assert text.endswith("?: the measured speed cannot be told apart from the original's.\n")
     assert "busy" not in text
 
 
@@ -61,7 +61,7 @@ def test_turns_that_do_not_tell_the_speeds_apart_get_a_question_mark() -> None:
         ("flags off", [measurement(s, 5.0) for s in (0.0019, 0.0023)]),
     )
     assert re.search(r"\dk steps\?", shown(made))
-    assert "?: the turns do not tell its speed" in shown(made)
+    assert "?: the measured speed cannot be told apart" in shown(made)
 
 
 def test_on_a_gpu() -> None:
@@ -74,7 +74,7 @@ def test_on_a_gpu() -> None:
     text = shown(made)
     assert "at once 900 + GPU 50 (70 reserved)" in text
     assert "Big GPU; Abacus" in text
-    assert "in which the GPU was waited for" in text
+    assert "which waited for the GPU" in text
 
 
 def test_matrix_products_are_told_where_they_were_timed() -> None:
@@ -87,7 +87,7 @@ def test_a_busy_machine_is_told_of() -> None:
     made = benchmark(("original", [measurement(0.002, 4.0)]))
     made.machine["load"] = 3.0
     try:
-        assert "The machine was busy when this began (load 3.0)" in shown(made)
+        assert "The machine was busy at the start (load 3.0)" in shown(made)
     finally:
         made.machine["load"] = 0.1
 

@@ -103,17 +103,17 @@ def test_other_names_and_line_ends() -> None:
     ("old", "new", "reason"),
     [
         # parameters
-        ("noop_max=30", "noop_max=1", "NoopResetEnv is given 1, where the chain has noop_max=30"),
+        ("noop_max=30", "noop_max=1", "NoopResetEnv is given 1, but the chain has noop_max=30"),
         ("skip=4", "skip=3", "MaxAndSkipEnv is given 3"),
-        ("skip=4", "4, 4", "MaxAndSkipEnv is given something else"),
+        ("skip=4", "4, 4", "MaxAndSkipEnv is given something other"),
         ("(84, 84)", "(96, 96)", "ResizeObservation is given (96, 96)"),
         ("FrameStack(env, 4)", "FrameStack(env, 8)", "FrameStack is given 8"),
-        ("FrameStack(env, 4)", "FrameStack(env)", "FrameStack is given something else"),
-        ("FrameStack(env, 4)", "FrameStack(env, 4, lz4_compress=True)", "FrameStack is given something else"),
+        ("FrameStack(env, 4)", "FrameStack(env)", "FrameStack is given something other"),
+        ("FrameStack(env, 4)", "FrameStack(env, 4, lz4_compress=True)", "FrameStack is given something other"),
         ("GrayScaleObservation(env)", "GrayScaleObservation(env, keep_dim=True)", "GrayScaleObservation is given"),
-        ("ClipRewardEnv(env)", "ClipRewardEnv(gym.make(name))", "ClipRewardEnv is given something else"),
-        ("env = gym.make(name)\n", "env = gym.make(name, frameskip=2)\n", "not made of an id that is passed in"),
-        ("env = gym.make(name)\n", 'env = gym.make("Pong-v4")\n', "not made of an id that is passed in"),
+        ("ClipRewardEnv(env)", "ClipRewardEnv(gym.make(name))", "ClipRewardEnv is given something other"),
+        ("env = gym.make(name)\n", "env = gym.make(name, frameskip=2)\n", "not made from just an id that is passed in"),
+        ("env = gym.make(name)\n", 'env = gym.make("Pong-v4")\n', "not made from just an id that is passed in"),
         # wrappers
         ("        env = ClipRewardEnv(env)\n", "", "ClipRewardEnv is missing"),
         (
@@ -124,26 +124,26 @@ def test_other_names_and_line_ends() -> None:
         (
             "        env = MaxAndSkipEnv(env, skip=4)\n        env = EpisodicLifeEnv(env)\n",
             "        env = EpisodicLifeEnv(env)\n        env = MaxAndSkipEnv(env, skip=4)\n",
-            "EpisodicLifeEnv stands here, where the chain has MaxAndSkipEnv",
+            "EpisodicLifeEnv is here, but the chain has MaxAndSkipEnv",
         ),
         ("    MaxAndSkipEnv,\n", "", "MaxAndSkipEnv is not one of the chain's wrappers"),
-        ("        env = ClipRewardEnv(env)\n", "        if index:\n            env = ClipRewardEnv(env)\n", "not of the chain"),
-        ("        return env\n", "        env.spec.max_episode_steps = 9\n        return env\n", "not of the chain"),
-        ('if "FIRE" in', 'if "FIRE" not in', "not of the chain"),
+        ("        env = ClipRewardEnv(env)\n", "        if index:\n            env = ClipRewardEnv(env)\n", "not part of the chain"),
+        ("        return env\n", "        env.spec.max_episode_steps = 9\n        return env\n", "not part of the chain"),
+        ('if "FIRE" in', 'if "FIRE" not in', "not part of the chain"),
         ("    return make\n", "    return lambda: make()\n", "is not made of one function that it returns"),
         # games
         ("BreakoutNoFrameskip-v4", "BreakoutNoFrameskip-v0", "is not an Atari game"),
         ("BreakoutNoFrameskip-v4", "ALE/Breakout-v5", "is not an Atari game"),
         ("BreakoutNoFrameskip-v4", "CartPole-v1", "'CartPole-v1' is not an Atari game"),
-        ('default="BreakoutNoFrameskip-v4", ', "", "which game args.env_id is by default cannot be told"),
+        ('default="BreakoutNoFrameskip-v4", ', "", "which game args.env_id is by default is not known"),
         (
             "    random.seed(args.seed)\n",
             '    if args.env_id == "PongNoFrameskip-v4":\n        args.gamma = 1.0\n    random.seed(args.seed)\n',
-            "a game's id stands here too",
+            "a game's id is here too",
         ),
         # the vector environment
         ("gym.vector.SyncVectorEnv", "gym.vector.VectorEnv", "no SyncVectorEnv or AsyncVectorEnv"),
-        ("for i in range(args.num_envs)]", "for i in [0, 1]]", "what each environment is made with cannot be told"),
+        ("for i in range(args.num_envs)]", "for i in [0, 1]]", "the arguments of each environment are not known"),
         ("game(args.env_id, i,", "game(args.env_id[i], i,", "the environments differ in more than their seeds"),
         ("agent = Agent(games)", "games = Twice(games)\n    agent = Agent(games)", "envpool is not known to be the same"),
         ("games.close()", "games.close()\n    print(games.envs[0])", "envpool is not known to be the same"),
@@ -158,7 +158,7 @@ def test_other_names_and_line_ends() -> None:
         ("            if \"final_info\" in infos:\n", "            last = infos[\"final_observation\"]\n            if \"final_info\" in infos:\n", "no counterpart of infos['final_observation']"),
         ('writer.add_scalar("charts/episodic_length", info["episode"]["l"], global_step)', 'print(info["episode"]["t"])', "return and length, not info['episode']"),
         ('writer.add_scalar("charts/episodic_length", info["episode"]["l"], global_step)', 'print(info["lives"])', "return and length, not info['lives']"),
-        ('for info in infos["final_info"]:', 'for info in list(infos["final_info"]):', "read in another way than by a loop"),
+        ('for info in infos["final_info"]:', 'for info in list(infos["final_info"]):', "not read by a loop"),
     ],
 )  # fmt: skip
 def test_what_is_refused(old: str, new: str, reason: str) -> None:

@@ -1,1 +1,1 @@
-"""How fast original and converted script train, and what the speed costs; knows scripts, not transforms."""
+"""Measure how fast original and converted script train, and what the speed costs; knows scripts, not transforms."""

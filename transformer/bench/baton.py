@@ -1,4 +1,4 @@
-"""The measuring process's side of taking turns: a baton for each script, without which it does not run."""
+"""Taking turns, on the measuring process's side: each script has a baton, and runs only while it holds it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 
 class Baton:
-    """Two named pipes in a folder of their own: a byte in `go` lets the script run, one in `back` says it waits.
+    """Two named pipes in a folder of their own: a byte in `go` lets the script run, one in `back` says that it waits.
 
-    The script holds the baton at first, for its burn-in. Linux and macOS only, as named pipes are.
+    At first the script holds the baton, for its burn-in. Named pipes exist only on Linux and macOS.
     """
 
     def __enter__(self) -> Baton:
@@ -33,7 +33,7 @@ class Baton:
         os.write(self._go, b".")
 
     def is_back(self) -> bool:
-        """Whether the script has given the baton back since this was last so."""
+        """Whether the script has given the baton back since the last time."""
         try:
             return bool(os.read(self._back, 1))
         except BlockingIOError:

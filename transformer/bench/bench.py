@@ -27,23 +27,23 @@ class Task:
     contenders: Sequence[Contender]
     """The original first."""
     rounds: int = 2
-    """In each, every contender is started anew, and then has its turns."""
+    """In each round, every contender is started, and then has its turns."""
     length: Length = field(default_factory=Length)
     threads: int | None = None
-    """For torch and numpy; their own choice where None."""
+    """For torch and numpy; None leaves it to them."""
     other_rounds: int | None = None
-    """Rounds in which scripts other than original and converted take part; all where None."""
+    """The number of rounds for scripts other than original and converted; None means all."""
     warm_cache: bool = False
-    """Whether compiled code is kept from run to run; a run before the first round then makes it."""
+    """Whether compiled code is kept between runs; an extra run before the first round then compiles it."""
     cache: Path | None = None
-    """Where compiled code is kept from benchmark to benchmark: a warm-up then says nothing."""
+    """A folder in which compiled code is kept between benchmarks; the warm-up is then meaningless."""
     products: bool = False
     """Whether the original's matrix products and convolutions are timed, on a CPU, after its turns."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one contender."""
+    """The result of one contender."""
 
     contender: Contender
     status: Status
@@ -103,7 +103,7 @@ class _Bench:
         return Benchmark(self._task, results, described, versions, self._cuda)
 
     def _taking_part(self, number: int) -> Iterator[int]:
-        """The contenders in this round, the original first; asked anew after each, as one may fail."""
+        """The contenders in this round, the original first; evaluated lazily, because one may fail meanwhile."""
         late = self._task.other_rounds is not None and number > self._task.other_rounds
         for i, contender in enumerate(self._task.contenders):
             if i not in self._reasons and not (contender.other and late):
@@ -148,12 +148,12 @@ class _Bench:
             self._cuda = one.told("cuda")
 
     def _fill_cache(self, i: int, caches: Path) -> None:
-        once = Length(self._task.length.burnin, iterations=1, seconds=None, turns=1)  # past what compiles last
+        once = Length(self._task.length.burnin, iterations=1, seconds=None, turns=1)  # until after the last compilation
         with self._noting_failure(i), self._shown(i, "filling the cache") as on_iteration:
             measure(self._task.contenders[i].run, once, on_iteration=on_iteration, **self._options(i, caches))
 
     def _measure_phases(self, i: int, caches: Path | None) -> None:
-        """One more run, in which the GPU is waited for at the borders of the phases."""
+        """Run once more, waiting for the GPU at the boundaries of the phases."""
         length = replace(self._task.length, turns=1)
         with self._noting_failure(i), self._shown(i, "phases") as on_iteration:
             self._synchronised[i] = measure(
@@ -191,7 +191,7 @@ class _Bench:
 
     @contextmanager
     def _noting_failure(self, i: int) -> Iterator[None]:
-        """A contender's failure is noted; the original's is raised."""
+        """Note a contender's failure; raise the original's."""
         try:
             yield
         except RunFailed as failure:

@@ -1,4 +1,4 @@
-"""When a script that is slower to start has overtaken another."""
+"""When a script that is slower to start overtakes another."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class BreakEven:
 
 
 def break_even(warmup: float, per_step: float, other_warmup: float, other_per_step: float) -> BreakEven | None:
-    """When a script that takes `warmup + n * per_step` seconds for n steps has done as many as another; None: never.
+    """When a script that takes `warmup + n * per_step` seconds for n steps overtakes another; None means never.
 
-    The extra seconds of warm-up divided by the seconds saved per step. One that is faster and starts no later is
-    ahead from the first step.
+    This is the extra warm-up divided by the time saved per step. A script that is faster and starts no later is ahead
+    from the first step.
     """
     if per_step >= other_per_step:
         return None

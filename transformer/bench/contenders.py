@@ -1,4 +1,4 @@
-"""Who takes part in a benchmark: the original, the converted script on each rung, and other scripts."""
+"""The contenders of a benchmark: the original, the converted script in each mode, and other scripts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Contender:
     run: Run
     needs_cuda: bool = False
     reason: str = ""
-    """Why it cannot run at all; empty where it can."""
+    """Why it cannot run; empty if it can."""
     other: bool = False
     """Whether it is neither the original nor a conversion of it."""
 
@@ -45,22 +45,22 @@ def line_up(
     env_workers: Sequence[int] = (),
     precision: bool = False,
 ) -> list[Contender]:
-    """The original first, then the rungs in their order, those in other arithmetic behind them, then the other scripts.
+    """The original first, then the modes in order, then those in lower precision, then the other scripts.
 
     Args:
         original: how to run the original.
         converted: the converted script; None to convert the original.
-        against: other scripts, each as `SCRIPT [ARGS...]` in the shell's notation; their own arguments come after the
+        against: other scripts, each as `SCRIPT [ARGS...]` quoted as in a shell; their own arguments come after the
             original's.
-        rungs: those of RUNGS that are wanted.
-        tune: measure each rung of the original's conversion with --tune, too.
-        env_workers: numbers of worker processes for the environments, to measure each rung with, too; 0 is without any.
-        precision: convert the original with --precision. Where the converted script has this option, its rungs are
-            measured in other arithmetic, too, behind all those in float32.
+        rungs: the wanted modes out of RUNGS.
+        tune: also measure each mode of the original's conversion with --tune.
+        env_workers: also measure each mode with these numbers of worker processes for the environments; 0 means none.
+        precision: convert the original with --precision. If the converted script has this option, its modes are also
+            measured in lower precision, after all those in float32.
 
     Raises:
-        CannotBench: there is a converted script to tune, the original cannot be converted, or a script is not Python
-            or does not exist.
+        CannotBench: --tune is given with a converted script, the original cannot be converted, or a script is not
+            Python or does not exist.
         OSError: a script cannot be read.
     """
     contenders = [Contender(ORIGINAL, original)]
@@ -85,7 +85,7 @@ def line_up(
 
 
 def _in_other_arithmetic(original: Run, source: str, rungs: Sequence[str]) -> Iterator[Contender]:
-    """The rungs in each precision but float32, where the script has an option for it; TF32 is CUDA's."""
+    """The modes in each precision except float32, if the script has an option for it; TF32 only on CUDA."""
     option = find_flags(source).by_use.get(PRECISION)
     for precision in PRECISIONS if option is not None else ():
         run = replace(original, args=(*original.args, str(option), precision))
@@ -95,7 +95,7 @@ def _in_other_arithmetic(original: Run, source: str, rungs: Sequence[str]) -> It
 
 
 def _with_workers(original: Run, source: str, rungs: Sequence[str], numbers: Sequence[int]) -> Iterator[Contender]:
-    """The rungs with each number of worker processes.
+    """The modes with each number of worker processes.
 
     Raises:
         CannotBench: the script has no option for them.

@@ -1,4 +1,4 @@
-"""The figures of a benchmark: medians and spreads over its turns and rounds, and when the speed pays off."""
+"""The numbers of a benchmark: medians and intervals over its turns and rounds, and when the speed pays off."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Spread:
-    """One figure over the turns, or over the rounds."""
+    """The distribution of one number over the turns, or over the rounds."""
 
     median: float
     low: float
     high: float
-    """Between `low` and `high` the true median lies, with the probability CONFIDENCE; see :func:`spread`."""
+    """The true median is between `low` and `high` with probability CONFIDENCE; see :func:`spread`."""
 
 
 @dataclass(frozen=True)
 class Function:
-    """What torch.compile did with one function, in the round where it did most."""
+    """What torch.compile did with one function, in the round with most compilations."""
 
     compilations: int
     recompilations: int
@@ -37,21 +37,21 @@ class Function:
 
 @dataclass(frozen=True)
 class Figures:
-    """The figures of one contender."""
+    """The numbers of one contender."""
 
     steps_per_second: Spread
     ratio: Spread
-    """Steps per second by those of the original in the same turn."""
+    """Steps per second divided by the original's in the same turn."""
     warmup_seconds: Spread
     seconds_per_step: Mapping[str, float]
-    """By phase, and `env_step`: medians. Of `rollout`, `gae`, `update` and `other` none where they are not known."""
+    """By phase, and `env_step`: medians. Without `rollout`, `gae`, `update` and `other` if they are not known."""
     peak_mib: Mapping[str, float]
     """The largest of all rounds."""
     functions: Mapping[str, Function]
     break_even: BreakEven | None
-    """None where it never overtakes the original, and for the original itself."""
+    """None if it never overtakes the original, and for the original itself."""
     clear: bool
-    """Whether the turns tell its speed from the original's."""
+    """Whether its measured speed can be told apart from the original's."""
 
 
 def figures(
@@ -61,8 +61,11 @@ def figures(
     *,
     is_original: bool = False,
 ) -> Figures:
-    """The figures of a contender from its rounds, those of the original in the same order, and those whose phases
-    count: its rounds, or other runs of it in which the GPU was waited for."""
+    """The numbers of a contender.
+
+    They are computed from its rounds, the original's rounds in the same order, and the runs whose phases count: its
+    rounds, or separate runs that waited for the GPU.
+    """
     ratio = spread(
         [
             o / m
@@ -83,10 +86,10 @@ def figures(
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """The median, and the narrowest interval of order statistics that holds the true one with 95% probability.
+    """The median, and the narrowest interval of order statistics that contains the true median with 95% probability.
 
-    Of n values on either side of the median by chance, fewer than k lie below it with the probability that a coin
-    falls on heads fewer than k times of n. Below six values, no such interval is wide enough: then it is all of them.
+    Of n values, fewer than k are below the true median with the probability that a coin shows heads fewer than k times
+    out of n. With fewer than six values no such interval is wide enough, so it is the range of all.
     """
     ordered, n = sorted(values), len(values)
     outside, below = 0, 0.0

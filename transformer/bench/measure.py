@@ -1,4 +1,4 @@
-"""Times one run of one script, in a process of its own, in turns with others or alone."""
+"""Times one run of one script in its own process, alone or in turns with others."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 @dataclass(frozen=True)
 class Length:
-    """How long a run is measured: in each turn until either limit is reached, whole iterations, one at least."""
+    """How long to measure a run: in each turn until either limit is reached, in whole iterations, at least one."""
 
     burnin: int = 3
     """Iterations that are run before the measurement."""
@@ -33,7 +33,7 @@ class Length:
     seconds: float | None = 2.0
     turns: int = 5
     only_stored: int = 0
-    """So many iterations of the burn-in learn nothing: single steps, which are stored, and cost next to nothing."""
+    """The number of burn-in iterations without learning: single steps that are only stored and cost almost nothing."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,13 @@ class Row:
     """The beginning of one iteration."""
 
     seconds: float
-    """Since the process was asked for."""
+    """Since the process was started."""
     steps: int
     """Steps of all environments so far."""
     env_seconds: float
     """Spent in environment steps so far."""
     phase_seconds: Mapping[str, float]
-    """Spent in each phase so far; empty where the phases are not known."""
+    """Spent in each phase so far; empty if the phases are not known."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,9 @@ class Measurement:
     cuda: str | None
     """The CUDA device that could be used."""
     products: float | None = None
-    """Seconds of matrix products and convolutions by steps of all environments; None where they were not timed."""
+    """Seconds of matrix products and convolutions per step of all environments; None if they were not timed."""
     only_stored: int = 0
-    """So many iterations of the burn-in learned nothing."""
+    """The number of burn-in iterations without learning."""
 
     @property
     def steps(self) -> int:
@@ -79,21 +79,21 @@ class Measurement:
 
     @property
     def turns(self) -> tuple[float, ...]:
-        """Wall seconds by steps of all environments, turn by turn."""
+        """Wall-clock seconds per step of all environments, by turn."""
         ends = (self.rows[i] for i in self.borders)
         return tuple((b.seconds - a.seconds) / (b.steps - a.steps) for a, b in pairwise(ends))
 
     @property
     def seconds_per_step(self) -> float:
-        """Steady state: the median of the turns."""
+        """In steady state: the median of the turns."""
         return statistics.median(self.turns)
 
     @property
     def warmup_seconds(self) -> float:
-        """Seconds from asking for the process to the end of the burn-in, less what its steps take in steady state.
+        """Seconds from the start of the process to the end of the burn-in, minus its steps' time in steady state.
 
-        Of steps that are only stored nothing is taken off. None are left where the machine is slower later than in the
-        burn-in.
+        Nothing is subtracted for steps that are only stored. The result is 0 if the machine is slower later than during
+        the burn-in.
         """
         first, stored = self.rows[self.borders[0]], self.rows[min(self.only_stored, self.borders[0])]
         return max(0.0, first.seconds - (first.steps - stored.steps) * self.seconds_per_step)
@@ -102,7 +102,7 @@ class Measurement:
     def split(self) -> dict[str, float]:
         """Seconds per step of all environments by phase, and in environment steps: medians of the turns.
 
-        With `products` where these were timed, in whatever phase they are.
+        Includes `products`, over all phases, if these were timed.
         """
         turns = [_split(self.rows[a], self.rows[b]) for a, b in pairwise(self.borders)]
         medians = {phase: statistics.median(turn[phase] for turn in turns) for phase in turns[0]}
@@ -135,19 +135,19 @@ class Measuring:
         self._started.wait(self._on_iteration, self._baton.is_back)
 
     def turn(self) -> bool:
-        """Let the script run until its turn is over; False where it has ended, after its last turn or by itself."""
+        """Let the script run until its turn is over; False if it has ended, after its last turn or by itself."""
         if not self._started.ended:
             self._baton.hand_over()
             self._started.wait(self._on_iteration, self._baton.is_back)
         return not self._started.ended
 
     def told(self, what: str) -> Any:
-        """What the script's process told at the end of the burn-in; None where it did not come so far."""
+        """What the script's process reported at the end of the burn-in; None if it did not get that far."""
         path = self._started.scratch.output / "burned_in.json"
         return json.loads(path.read_text())[what] if path.exists() else None
 
     def result(self) -> Measurement:
-        """What was measured, once the last turn is over.
+        """The measurement, once the last turn is over.
 
         Raises:
             RunFailed: the script ended too early to be measured.
@@ -156,7 +156,7 @@ class Measuring:
 
 
 def measure(run: Run, length: Length, **options: Any) -> Measurement:
-    """Measure a script that runs alone. Arguments and errors are those of :func:`measuring`."""
+    """Measure a script that runs alone. For arguments and errors, see :func:`measuring`."""
     with measuring(run, length, **options) as one:
         one.burn_in()
         while one.turn():
@@ -176,20 +176,20 @@ def measuring(
     products: bool = False,
     on_iteration: Callable[[int], None] | None = None,
 ) -> Iterator[Measuring]:
-    """Start a script that is to be measured; on leaving it is ended.
+    """Start a script to be measured; it is ended on exit from the context.
 
     Args:
         run: what to run.
         length: how long.
-        threads: threads for torch and numpy; their own choice where None.
-        cache: folder for compiled code that outlasts the run; a new, empty one where None.
-        steps_per_iteration: steps of all environments that make an iteration where the script's phases are not found.
-        synchronise: wait for the GPU at the borders of the phases, which tells them apart, and slows the run down.
+        threads: threads for torch and numpy; None leaves it to them.
+        cache: folder for compiled code that outlives the run; if None, a new, empty one.
+        steps_per_iteration: steps of all environments that count as an iteration if the script's phases are not found.
+        synchronise: wait for the GPU at the boundaries of the phases, which separates them and slows the run down.
         products: after the last turn, time matrix products and convolutions in some more iterations.
-        on_iteration: called with the number of begun iterations as it grows.
+        on_iteration: called with the number of started iterations whenever it grows.
 
     Raises:
-        RunFailed: the script holds no environment step or training loop.
+        RunFailed: the script has no environment step or training loop.
         OSError: the script or the interpreter cannot be read or started.
     """
     places = places_of(run)
@@ -219,10 +219,10 @@ def measuring(
 
 
 def places_of(run: Run) -> Places:
-    """What is found in a script that is to be measured.
+    """The places in a script to be measured.
 
     Raises:
-        RunFailed: it is not Python, or holds no environment step.
+        RunFailed: it is not Python, or has no environment step.
         OSError: it cannot be read.
     """
     try:
@@ -246,7 +246,7 @@ def _load(written: dict[str, Any], length: Length) -> Measurement:
             "burn-in: let it train for longer, or choose a smaller --burn-in"
         )
     borders = list(written["borders"])
-    if borders[-1] < len(rows) - 1:  # it ended by itself, within a turn
+    if borders[-1] < len(rows) - 1:  # it ended by itself, during a turn
         borders.append(len(rows) - 1)
     memory, versions = written["memory"], written["versions"]
     products = written["products_per_step"]

@@ -1,7 +1,7 @@
-"""Where in a script the environment is stepped, and which statements are rollout, advantage estimation and update.
+"""Finds where a script steps the environment, and which statements are rollout, advantage estimation and update.
 
-One search serves the original, the converted script and others: it follows calls of the script's own functions, so it
-does not matter whether a phase is spelled out in the training loop or stands in a function. Nothing is edited.
+The same search is used for the original, the converted script and others: it follows calls of the script's own
+functions, so it does not matter whether a phase is written out in the training loop or in a function.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class Places:
     env_steps: tuple[Position, ...]
     """Calls that step an environment."""
     phases: dict[str, tuple[Position, Position]]
-    """By phase: the first and the last of its statements, which stand in one block. Empty where not known; advantage
-    estimation is absent where it is not told from what surrounds it."""
+    """By phase: its first and its last statement, which are in one block. Empty if not known; advantage estimation is
+    absent if it cannot be separated from its surroundings."""
     stepwise: bool = False
-    """Whether the loop around the phases steps the environment itself, once in a turn: its rollout is one step."""
+    """Whether the loop around the phases steps the environment once per iteration: its rollout is one step."""
 
 
 def find_places(code: str) -> Places:
@@ -66,7 +66,7 @@ class _Phases:
         return {name: (_position(first), _position(last)) for name, (first, last) in phases.items()}
 
     def is_one_step(self, rollout: Position) -> bool:
-        """Whether no loop stands between the training loop and a step in the statement that begins there."""
+        """Whether there is no loop between the training loop and a step in the statement that begins there."""
         for step in self._roles.env_steps:
             for stmt in self._tree.ancestors(step):
                 if isinstance(stmt, ast.stmt) and _position(stmt) == rollout:
@@ -74,7 +74,7 @@ class _Phases:
         return False
 
     def _with_callers(self, sites: Iterable[ast.AST]) -> list[ast.AST]:
-        """The sites, the calls of functions that hold one, the calls of functions that hold these, and so on."""
+        """The sites, the calls of functions that contain one, the calls of functions that contain these, and so on."""
         found = list(sites)
         for site in found:  # grows as it is walked
             function = self._function_around(site)
@@ -86,7 +86,7 @@ class _Phases:
         return next((n for n in self._tree.ancestors(node) if isinstance(n, ast.FunctionDef)), None)
 
     def _calls_of(self, function: ast.FunctionDef) -> Iterator[ast.Call]:
-        """Calls by the function's name; a method `step` is an environment's, whose calls are known already."""
+        """Calls by the function's name, except a method `step` of an environment, whose calls are already known."""
         names = {function.name, *self._returned_as(function)}
         kind: type[ast.expr] = ast.Name
         if isinstance(self._tree.parents[function], ast.ClassDef):
@@ -98,7 +98,7 @@ class _Phases:
                 yield node
 
     def _returned_as(self, function: ast.FunctionDef) -> Iterator[str]:
-        """The names of `a, b = make()`, where `make` returns the function and another."""
+        """The names to which `a, b = make()` binds the function, if `make` returns it with others."""
         maker = self._function_around(function)
         returned = maker.body[-1] if maker is not None else None
         if maker is None or not isinstance(returned, ast.Return) or not isinstance(returned.value, ast.Tuple):
@@ -112,7 +112,7 @@ class _Phases:
     def _training_block(
         self, acting: list[ast.AST], learning: list[ast.AST]
     ) -> tuple[list[ast.stmt], ast.stmt, ast.stmt] | None:
-        """The block in which the rollout stands above the update, and their statements; in the innermost such loop."""
+        """The block of the innermost loop in which the rollout comes before the update, and both statements."""
         best: tuple[int, list[ast.stmt], ast.stmt, ast.stmt] | None = None
         for act in acting:
             for learn in learning:
@@ -127,7 +127,7 @@ class _Phases:
     def _apart(
         self, block: list[ast.stmt], act: ast.AST, learn: ast.AST
     ) -> tuple[list[ast.stmt], ast.stmt, ast.stmt] | None:
-        """The block inside which the two stand in different statements, the rollout first."""
+        """The block inside which the two are in different statements, the rollout first."""
         first, last = (self._statement_in(block, node) for node in (act, learn))
         if first is None or last is None:
             return None
@@ -142,7 +142,7 @@ class _Phases:
         return next((stmt for stmt in block if stmt in around), None)
 
     def _estimating(self, block: list[ast.stmt]) -> list[ast.stmt]:
-        """The statements that loop backwards in time or call a function that does, or one that is named for it."""
+        """The statements that loop backwards in time, or call a function that does or that has a matching name."""
         loops = [n for n in self._tree.of(ast.For) if backwards(n.iter) is not None]
         sites = set(self._with_callers(loops))
         found = [stmt for stmt in block if any(node in sites for node in ast.walk(stmt))]
@@ -150,7 +150,7 @@ class _Phases:
 
 
 def _is_backward(node: ast.AST) -> bool:
-    """Whether this is `loss.backward()` or `torch.autograd.grad(...)`: some updates call no optimizer."""
+    """Whether this is `loss.backward()` or `torch.autograd.grad(...)`, because some updates call no optimizer."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return False
     return node.func.attr == "backward" or ast.unparse(node.func).endswith("autograd.grad")

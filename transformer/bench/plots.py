@@ -1,4 +1,4 @@
-"""A benchmark as a picture. Needs matplotlib."""
+"""Plots of a benchmark. Needs matplotlib."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _COLOURS = {
 
 
 def draw(benchmark: Benchmark, path: Path) -> None:
-    """Draw speeds, where the time goes, and steps done over time, into a file whose ending says what kind it is.
+    """Draw speeds, where the time goes, and steps over time, into a file whose extension gives its format.
 
     Raises:
         ImportError: matplotlib is not installed.
         OSError: the file cannot be written.
-        ValueError: matplotlib knows no such kind of file.
+        ValueError: matplotlib does not know the format.
     """
     draw_json(as_json(benchmark), path)
 
 
 def draw_json(benchmark: Mapping[str, Any], path: Path) -> None:
-    """As `draw`, of a benchmark's JSON."""
+    """As `draw`, from a benchmark's JSON."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -75,18 +75,18 @@ def _phases(axes: Axes, measured: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _parts(result: Mapping[str, Any]) -> dict[str, float]:
-    """Seconds per step of parts that do not overlap, in the order of an iteration; what is not known at the end."""
+    """Seconds per step of disjoint parts, in the order of an iteration; the unknown part is last."""
     split = result["seconds_per_step"]
     if "rollout" not in split:
         whole = 1 / result["steps_per_second"]["median"]
         return {"env_step": split["env_step"], "unknown": whole - split["env_step"]}
     parts = {**split, "rollout": split["rollout"] - split["env_step"]}
-    parts.pop("products", None)  # which are parts of these
+    parts.pop("products", None)  # they are included in the other parts
     return parts
 
 
 def _progress(axes: Axes, measured: Sequence[Mapping[str, Any]]) -> None:
-    """Steps over time as the medians say: flat during the warm-up, then a straight line."""
+    """Steps over time according to the medians: flat during the warm-up, then a straight line."""
     ends = [r["break_even"]["seconds"] for r in measured if r.get("break_even")]
     until = 1.5 * max([*ends, *(r["warmup_seconds"]["median"] for r in measured), 1.0])
     for i, result in enumerate(measured):

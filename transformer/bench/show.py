@@ -19,8 +19,8 @@ PHASES = ("rollout", "env_step", "gae", "update", "other")
 
 def print_benchmark(benchmark: Benchmark, console: Console) -> None:
     """Print the speeds, where the time goes, what was compiled, and what did not run."""
-    if (load := benchmark.machine["load"]) > 0.5:  # first: whoever reads a figure knows it
-        busy = f"The machine was busy when this began (load {load}): figures may be off."
+    if (load := benchmark.machine["load"]) > 0.5:  # first, so that readers see it before any number
+        busy = f"The machine was busy at the start (load {load}): the numbers may be off."
         console.print(Text(busy, style="yellow"), soft_wrap=True)
     console.print(_speeds(benchmark))
     console.print(_phases(benchmark))
@@ -38,7 +38,7 @@ def print_benchmark(benchmark: Benchmark, console: Console) -> None:
 
 
 def as_json(benchmark: Benchmark) -> dict[str, Any]:
-    """The same, with the figures of each round and turn, for machines."""
+    """The same, with the numbers of each round and turn, for machines."""
     task = benchmark.task
     return {
         "machine": benchmark.machine,
@@ -103,7 +103,7 @@ def pays_off(result: Result) -> str:
 
 
 def amount(number: float) -> str:
-    """A number of steps, shortly."""
+    """A number of steps in short form."""
     for unit, letter in ((1e6, "M"), (1e3, "k")):
         if number >= unit:
             return f"{number / unit:,.{1 if number < 10 * unit else 0}f}{letter}"
@@ -143,14 +143,14 @@ def _compiled(benchmark: Benchmark) -> Table:
 
 
 def still_compiled(result: Result) -> tuple[str, ...]:
-    """Which functions were compiled anew after the burn-in, in any round, and the guard that failed last."""
+    """The functions that were recompiled after the burn-in, in any round, and the guard that failed last."""
     found: dict[str, list[str]] = {}
     for measurement in result.measurements:
         for one in measurement.compiled["compilations"]:
             if one["after_burnin"] and one["reason"]:
                 found.setdefault(one["function"], []).append(one["reason"].partition("  #")[0].strip())
     return tuple(
-        f"{name} was still compiled after the burn-in, {len(reasons)} times: its figures are not those of a long "
+        f"{name} was still compiled after the burn-in, {len(reasons)} times: its numbers are not those of long "
         f"training. The guard that failed last: {reasons[-1]}"
         for name, reasons in found.items()
     )
@@ -168,7 +168,7 @@ def _conditions(benchmark: Benchmark) -> str:
         f"{benchmark.cuda or 'no CUDA device'}; {here['processor']}, {here['cores']} cores; {versions}.",
     ]
     if benchmark.cuda is not None:
-        lines.append("Phases are from one more run of each, in which the GPU was waited for at their borders.")
+        lines.append("Phases are from an extra run of each, which waited for the GPU at their boundaries.")
     original = benchmark.results[0].figures
     if original is not None and "products" in original.seconds_per_step:
         whole, spent = 1 / original.steps_per_second.median, original.seconds_per_step["products"]
@@ -177,7 +177,7 @@ def _conditions(benchmark: Benchmark) -> str:
             f"({spent / whole:.0%}); compiled code calls the same routines."
         )
     if any(pays_off(r).endswith("?") for r in benchmark.results):
-        lines.append("?: the turns do not tell its speed from the original's.")
+        lines.append("?: the measured speed cannot be told apart from the original's.")
     return "\n".join(lines)
 
 

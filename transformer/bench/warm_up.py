@@ -1,4 +1,4 @@
-"""Where single steps are stored and sampled: measures from where the first of them is learned from, and sooner."""
+"""For off-policy scripts: starts measuring after the first update, and makes that come earlier."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from transformer.verify.verify import STEPS
 
 
 def past_warm_up(task: Task, burnin: int | None) -> Task:
-    """The task with a burn-in that ends behind the original's first update; as it is where that takes a rollout.
+    """The task with a burn-in that ends after the original's first update; unchanged for on-policy scripts.
 
-    The option that says how many steps are only stored is set lower for all contenders, as `verify` does.
+    The option for the number of steps before learning is reduced for all contenders, as `verify` does.
 
     Args:
         task: what to measure.
-        burnin: so many steps of the environment from the first update on; STEPS where None.
+        burnin: the number of environment steps from the first update on; STEPS if None.
 
     Raises:
-        RunFailed: the original ended with an error, without an update, or holds no environment step.
+        RunFailed: the original ended with an error, without an update, or has no environment step.
         OSError: the script or the interpreter cannot be read or started.
     """
     original = task.contenders[0].run

@@ -1,1 +1,1 @@
-"""`lean-convert migrate`: gymnasium's Atari wrappers become envpool; another environment, so other results."""
+"""`lean-convert migrate`: replaces gymnasium's Atari wrappers by envpool, another environment with other results."""

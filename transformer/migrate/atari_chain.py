@@ -1,6 +1,6 @@
-"""The Atari wrapper chain: one order, one value for each parameter, which are those that envpool has.
+"""The Atari wrapper chain, in the one order and with the one value for each parameter that envpool supports.
 
-What is looked for is the function that makes one environment, as in
+It is recognised in the function that makes one environment, as in
 
     def make_env(env_id, idx, capture_video, run_name):
         def thunk():
@@ -11,7 +11,7 @@ What is looked for is the function that makes one environment, as in
 
         return thunk
 
-and anything in it that is not of the chain is a finding.
+and anything in it that is not part of the chain is a finding.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ GYMS = ("gymnasium", "gym")
 
 @dataclass(frozen=True)
 class Layer:
-    """A wrapper of the chain: its name, the parameter that it has beside the environment, and that one's value."""
+    """A wrapper of the chain: its name, its parameter other than the environment, and the parameter's value."""
 
     name: str
     parameter: str = ""
@@ -39,7 +39,7 @@ class Layer:
     default: bool = False
     """Whether the value is the parameter's default, and may be left out."""
     of_gym: bool = False
-    """Whether it is one of `gym.wrappers`; else it is one of :data:`ATARI_WRAPPERS`."""
+    """Whether it is from `gym.wrappers`; otherwise it is one of :data:`ATARI_WRAPPERS`."""
 
 
 CHAIN = (
@@ -58,20 +58,20 @@ NAMES = tuple(layer.name for layer in CHAIN)
 
 @dataclass
 class Chain:
-    """What the function that makes one environment is found to do; its parameters by what they are for."""
+    """What the function that makes one environment does, and its parameters by purpose."""
 
     env_id: str | None = None
-    """What `gym.make` is given."""
+    """The parameter passed to `gym.make`."""
     video: str | None = None
-    """What says whether a video is recorded."""
+    """The parameter that turns video recording on."""
     seed: str | None = None
-    """What old gym's `env.seed` is given."""
+    """The parameter passed to old gym's `env.seed`."""
     found: list[Diagnostic] = field(default_factory=list)
-    """Where it is not the chain."""
+    """Deviations from the chain."""
 
 
 def read_chain(tree: Tree, function: ast.FunctionDef) -> Chain:
-    """Compare a function with the chain; all that is different is in `found`."""
+    """Compare a function with the chain; all differences are in `found`."""
     return _Reader(tree, function).chain
 
 
@@ -80,7 +80,7 @@ class _Reader:
         self._tree = tree
         self._params = frozenset(parameters(function))
         self._next = 0
-        """The place in the chain of the wrapper that comes next."""
+        """The index in the chain of the next wrapper."""
         self._seen: set[str] = set()
         self._env = ""
         self.chain = Chain()
@@ -113,7 +113,7 @@ class _Reader:
             return
         call = self._assigned(stmt)
         if call is None:
-            self._report(stmt, f"line {stmt.lineno} is not of the chain of wrappers")
+            self._report(stmt, f"line {stmt.lineno} is not part of the chain of wrappers")
         elif self._tree.calls(call, *(f"{gym}.make" for gym in GYMS)):
             self._make(call)
         else:
@@ -131,7 +131,7 @@ class _Reader:
         given = call.args[0] if len(call.args) == 1 else None
         plain = all(k.arg == "render_mode" for k in call.keywords)
         if not isinstance(given, ast.Name) or given.id not in self._params or not plain or self._next:
-            self._report(call, "the environment is not made of an id that is passed in, and nothing else")
+            self._report(call, "the environment is not made from just an id that is passed in")
         elif self.chain.env_id not in (None, given.id):
             self._report(call, f"the id is {given.id} here, and {self.chain.env_id} above")
         else:
@@ -146,12 +146,12 @@ class _Reader:
         self._seen.add(name)
         if place != self._next:
             wanted = NAMES[self._next] if self._next < len(NAMES) else "nothing"
-            self._report(call, f"{name} stands here, where the chain has {wanted}")
+            self._report(call, f"{name} is here, but the chain has {wanted}")
         self._next = max(self._next, place + 1)
         self._parameters(call, CHAIN[place])
 
     def _wrapper(self, call: ast.Call) -> str | None:
-        """The name of the wrapper of the chain that a call makes."""
+        """The name of the chain's wrapper that a call makes."""
         module, _, name = (self._tree.qualified(call.func) or "").rpartition(".")
         layer = next((one for one in CHAIN if one.name == name), None)
         if layer is None:
@@ -164,12 +164,12 @@ class _Reader:
         around = call.args and unparse(call.args[0]) == self._env
         told = f"{layer.parameter}={layer.value}" if layer.parameter else "nothing but the environment"
         if not around or not named or len(values) > 1 or not (values or layer.default or not layer.parameter):
-            self._report(call, f"{layer.name} is given something else than the chain's {told}")
+            self._report(call, f"{layer.name} is given something other than the chain's {told}")
         elif values and (not layer.parameter or unparse(values[0]) != layer.value):
-            self._report(values[0], f"{layer.name} is given {unparse(values[0])}, where the chain has {told}")
+            self._report(values[0], f"{layer.name} is given {unparse(values[0])}, but the chain has {told}")
 
     def _conditional(self, stmt: ast.If) -> bool:
-        """FIRE where the game has that action; recording of a video, which makes the same environment otherwise."""
+        """FIRE if the game has that action, or recording a video, which otherwise makes the same environment."""
         if unparse(stmt.test) == f"'FIRE' in {self._env}.unwrapped.get_action_meanings()" and not stmt.orelse:
             inside = self._assigned(stmt.body[0]) if len(stmt.body) == 1 else None
             if inside is None or self._wrapper(inside) != "FireResetEnv":
@@ -198,7 +198,7 @@ class _Reader:
         return names[0] if len(names) == 1 and first else None
 
     def _records(self, body: Sequence[ast.stmt]) -> bool:
-        """Whether all that a block does is to make the environment, and to record what it renders."""
+        """Whether a block only makes the environment and records its video."""
         calls = [self._assigned(stmt) for stmt in body]
         for call in calls:
             if call is None:

@@ -1,4 +1,4 @@
-"""What is another with envpool than with the chain of wrappers, as measured on whole games (tests/migrate)."""
+"""The differences between envpool and the chain of wrappers, as measured on whole games (tests/migrate)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Difference(NamedTuple):
-    """One thing, with gymnasium's wrappers and with envpool."""
+    """One aspect, with gymnasium's wrappers and with envpool."""
 
     what: str
     wrappers: str
@@ -22,21 +22,23 @@ DIFFERENCES = (
     Difference(
         "frame stack",
         "4 times the first frame, at the start of a game and after each lost life",
-        "4 times the first frame at the start of a game; goes on over a lost life",
+        "4 times the first frame at the start of a game; continues over a lost life",
     ),
     Difference(
         "end of an episode",
         "reset in the same step: the next observation is the new episode's",
         "reset in the next step, whose action is ignored: one more transition, with reward 0",
     ),
-    Difference("episodic_length", "frames of the emulator, no-ops and FIRE included", "steps of the agent"),
-    Difference("episodic_return", "of all frames, those of no-ops and FIRE included", "of the agent's steps"),
+    Difference("episodic_length", "frames of the emulator, including no-ops and FIRE", "steps of the agent"),
+    Difference("episodic_return", "of all frames, including those of no-ops and FIRE", "of the agent's steps"),
     Difference(
         "pixels",
         "maximum of two frames in color, then grey",
         "grey before the maximum: up to 16 levels off",
     ),
-    Difference("random no-ops", "gymnasium's generator of each environment", "C++'s: other numbers from one seed"),
-    Difference("videos", "--capture-video records the first environment", "none; asking for them is an error"),
-    Difference("names of games", "BreakoutNoFrameskip-v4, on the command line too", "Breakout-v5"),
+    Difference(
+        "random no-ops", "from gymnasium's generator of each environment", "from C++: other numbers with the same seed"
+    ),
+    Difference("videos", "--capture-video records the first environment", "none; the option is an error"),
+    Difference("names of games", "BreakoutNoFrameskip-v4, also on the command line", "Breakout-v5"),
 )

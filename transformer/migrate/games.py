@@ -1,4 +1,4 @@
-"""The Atari games by the names that gymnasium and gym have for them, and by envpool's."""
+"""The Atari games by their names in gymnasium and gym, and in envpool."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ GAMES = frozenset(
     "RoadRunner Robotank Seaquest Skiing Solaris SpaceInvaders StarGunner Tennis TimePilot Tutankham UpNDown Venture "
     "VideoPinball WizardOfWor YarsRevenge Zaxxon".split()
 )
-"""Those that have an id with NoFrameskip-v4."""
+"""The games that have an id with NoFrameskip-v4."""
 
 _ID = re.compile(r"(\w+)NoFrameskip-v4")
 
 
 def envpool_id(gym_id: str) -> str | None:
-    """envpool's id of a game without frame skip and without sticky actions; None for any other environment."""
+    """envpool's id for a game without frame skip and sticky actions; None for any other environment."""
     found = _ID.fullmatch(gym_id)
     return f"{found[1]}-v5" if found and found[1] in GAMES else None
 
 
 def looks_like_a_game(text: str) -> bool:
-    """Whether a text is the id of an Atari environment, whichever its version."""
+    """Whether a text is the id of an Atari environment, in any version."""
     return "NoFrameskip-v" in text or text.startswith("ALE/")

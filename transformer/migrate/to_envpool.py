@@ -21,7 +21,7 @@ from transformer.syntax.tree import Tree
 
 @dataclass(frozen=True)
 class Migration:
-    """A script before and after; where it is refused, `source` is the original, and `diagnostics` says why."""
+    """A script before and after; if it is refused, `source` is the original, and `diagnostics` says why."""
 
     original: str
     source: str
@@ -34,13 +34,13 @@ class Migration:
 
 
 def migrate(source: str, line_length: int = DEFAULT_LINE_LENGTH) -> Migration:
-    """Put `envpool.make` in the place of the Atari wrapper chain.
+    """Replace the Atari wrapper chain by `envpool.make`.
 
-    Its results are another environment's (`differences.py`); no promise of equal results is made.
+    The environment differs (`differences.py`), so results are not equal.
 
     Args:
         source: the text of the script.
-        line_length: columns that emitted lines may take.
+        line_length: the maximum width of emitted lines.
     """
     try:
         state = read(source, line_length)
@@ -86,7 +86,7 @@ def _edit(tree: Tree, edits: Edits, envs: VectorEnv) -> None:
 
 
 def _five_results(tree: Tree, edits: Edits, envs: VectorEnv, numpy: str) -> None:
-    """gym's four results of a step, and its list of infos, from gymnasium's five and its dict of arrays."""
+    """Compute gym's four step results and its list of infos from gymnasium's five results and its dict of arrays."""
     (step,) = envs.steps
     assert isinstance(step.targets[0], ast.Tuple)
     *others, done, infos = (unparse(t) for t in step.targets[0].elts)

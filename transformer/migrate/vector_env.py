@@ -1,4 +1,4 @@
-"""How a script uses its vector environment: what it is made with, and all that happens to it and to its infos."""
+"""How a script uses its vector environment: its construction, and all uses of it and of its infos."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VECTORS = tuple(f"{gym}.vector.{name}" for gym in GYMS for name in ("SyncVectorE
 KEPT = ("single_observation_space", "single_action_space", "num_envs")
 """The attributes of a vector environment that the migrated one has."""
 STATISTICS = ("r", "l")
-"""What it tells of an episode."""
+"""What it reports about an episode."""
 
 
 @dataclass
@@ -43,7 +43,7 @@ class VectorEnv:
     seed: ast.expr | None = None
     video: ast.expr | None = None
     id_texts: list[ast.Constant] = field(default_factory=list)
-    """Where the id stands that the option has as its default."""
+    """The place of the id that is the option's default."""
     resets: list[ast.Call] = field(default_factory=list)
     steps: list[ast.Assign] = field(default_factory=list)
     loops: list[ast.For] = field(default_factory=list)
@@ -51,7 +51,7 @@ class VectorEnv:
 
 
 class NotThere(Exception):
-    """There is no vector environment whose parts can be told; `found` says why."""
+    """There is no vector environment of a known form; `found` says why."""
 
     def __init__(self, found: Diagnostic) -> None:
         super().__init__(found.message)
@@ -59,10 +59,10 @@ class NotThere(Exception):
 
 
 def find_vector_env(tree: Tree) -> tuple[VectorEnv, list[Diagnostic]]:
-    """The vector environment of a script, and all that envpool has no counterpart for.
+    """The vector environment of a script, and all uses without a counterpart in envpool.
 
     Raises:
-        NotThere: it is made in another way than from a list of one function's environments.
+        NotThere: it is not made from a list of one function's environments.
     """
     envs = _made(tree)
     found = list(envs.chain.found)
@@ -81,10 +81,10 @@ def _made(tree: Tree) -> VectorEnv:
     (call,) = calls
     stmt = tree.parents[call]
     if not isinstance(stmt, ast.Assign) or len(stmt.targets) != 1 or not isinstance(stmt.targets[0], ast.Name):
-        raise NotThere(at(call, CODE, "the vector environment is not assigned to a name as it is made"))
+        raise NotThere(at(call, CODE, "the vector environment is not assigned to a name where it is made"))
     many = call.args[0] if len(call.args) == 1 and not call.keywords else None
     if not isinstance(many, ast.ListComp) or len(many.generators) != 1 or many.generators[0].ifs:
-        raise NotThere(at(call, CODE, "the vector environment is made of something else than one list comprehension"))
+        raise NotThere(at(call, CODE, "the vector environment is not made from a single list comprehension"))
     each, count = many.elt, many.generators[0]
     function = tree.function_called(each) if isinstance(each, ast.Call) else None
     if function is None or not isinstance(each, ast.Call):
@@ -92,7 +92,7 @@ def _made(tree: Tree) -> VectorEnv:
     ranges = isinstance(count.iter, ast.Call) and unparse(count.iter.func) == "range" and len(count.iter.args) == 1
     bound = bind_arguments(function, each)
     if not ranges or not isinstance(count.target, ast.Name) or bound is None:
-        raise NotThere(at(each, CODE, "what each environment is made with cannot be told"))
+        raise NotThere(at(each, CODE, "the arguments of each environment are not known"))
     assert isinstance(count.iter, ast.Call)
     chain, given = read_chain(tree, function), bound.values
     if chain.env_id is None:
@@ -119,7 +119,7 @@ def _without_index(seed: ast.expr, index: str) -> ast.expr | None:
 
 
 def _identities(tree: Tree, envs: VectorEnv) -> Iterator[Diagnostic]:
-    """The game: an id of Atari's without frame skip, which stands in the text of one option."""
+    """The game: an Atari id without frame skip, in the text of one option."""
     texts = [c for c in tree.of(ast.Constant) if isinstance(c.value, str) and looks_like_a_game(c.value)]
     defaults = list(_defaults(tree, envs.env_id))
     for text in defaults:
@@ -127,15 +127,15 @@ def _identities(tree: Tree, envs: VectorEnv) -> Iterator[Diagnostic]:
             what = unparse(text)
             yield at(text, CODE, f"{what} is not an Atari game without frame skip and sticky actions (NoFrameskip-v4)")
     if not defaults:
-        yield at(envs.env_id, CODE, f"which game {unparse(envs.env_id)} is by default cannot be told")
+        yield at(envs.env_id, CODE, f"which game {unparse(envs.env_id)} is by default is not known")
     for text in texts:
         if text not in defaults:
-            yield at(text, CODE, "a game's id stands here too, which envpool has under another name")
+            yield at(text, CODE, "a game's id is here too, and envpool has another name for it")
     envs.id_texts = defaults
 
 
 def _defaults(tree: Tree, value: ast.expr) -> Iterator[ast.Constant]:
-    """The texts that an option, or a name, has by default."""
+    """The default texts of an option or a name."""
     if isinstance(value, ast.Constant):
         yield value
         return
@@ -154,7 +154,7 @@ def _defaults(tree: Tree, value: ast.expr) -> Iterator[ast.Constant]:
 
 
 def _uses(tree: Tree, envs: VectorEnv) -> Iterator[Diagnostic]:
-    """What happens to the environment: steps, one reset, its spaces; and to its infos."""
+    """The uses of the environment (steps, one reset, its spaces) and of its infos."""
     scope = tree.scope_of(envs.made)
     for name in tree.of(ast.Name):
         if name.id != envs.name or name is envs.made.targets[0] or tree.scope_of(name) is not scope:
@@ -167,7 +167,7 @@ def _uses(tree: Tree, envs: VectorEnv) -> Iterator[Diagnostic]:
     if not envs.steps or not envs.resets:
         yield at(envs.made, CODE, f"{envs.name} is never stepped or never reset")
     if envs.seed is None:
-        yield at(envs.made, CODE, f"{envs.name} is made and reset without a seed, which envpool must have")
+        yield at(envs.made, CODE, f"{envs.name} is made and reset without a seed, which envpool needs")
 
 
 def _use(tree: Tree, envs: VectorEnv, name: ast.Name) -> Iterator[Diagnostic]:
@@ -189,7 +189,7 @@ def _use(tree: Tree, envs: VectorEnv, name: ast.Name) -> Iterator[Diagnostic]:
 
 
 def _is_only_asked(tree: Tree, call: ast.Call, given: ast.Name) -> bool:
-    """Whether a function or class of the file is given the environment, and asks nothing but what is kept."""
+    """Whether a function or class of the file gets the environment, and only uses what is kept."""
     function = tree.function_called(call)
     cls = tree.classes.get(unparse(call.func))
     method = None
@@ -211,7 +211,7 @@ def _method(tree: Tree, envs: VectorEnv, call: ast.Call, method: str) -> Iterato
     if method == "reset":
         seeds = [k.value for k in call.keywords if k.arg == "seed"]
         if call.args or len(seeds) != len(call.keywords) or (seeds and envs.seed is not None):
-            yield at(call, CODE, f"envpool's reset() takes nothing, where this is {unparse(call)}")
+            yield at(call, CODE, f"envpool's reset() takes no arguments, but this is {unparse(call)}")
         elif envs.resets:
             yield at(call, CODE, "the environments are reset a second time")
         elif seeds and not isinstance(seeds[0], (ast.Name, ast.Attribute, ast.Constant)):
@@ -231,16 +231,16 @@ def _method(tree: Tree, envs: VectorEnv, call: ast.Call, method: str) -> Iterato
         if not isinstance(stmt, ast.Assign) or not isinstance(targets, ast.Tuple) or len(targets.elts) != results:
             yield at(call, CODE, f"what step() returns is not unpacked into {results} names")
         elif envs.steps or not all(isinstance(t, ast.Name) for t in targets.elts):
-            yield at(call, CODE, "the environments are stepped in a second place, or into something else than names")
+            yield at(call, CODE, "the environments are stepped in a second place, or into something other than names")
         else:
             envs.steps.append(stmt)
             yield from _infos(tree, envs, targets.elts[-1])
     elif call.args or call.keywords:
-        yield at(call, CODE, "envpool's close() takes nothing")
+        yield at(call, CODE, "envpool's close() takes no arguments")
 
 
 def _reads(tree: Tree, name: str, before: Sequence[ast.stmt]) -> bool:
-    """Whether a name is read at all that the step does not set, too."""
+    """Whether a name is read without being set by the step."""
     sets = {n.id for stmt in before for n in walk(stmt) if isinstance(n, ast.Name) and not is_read(n)}
     return name not in sets and any(n.id == name and is_read(n) for n in tree.of(ast.Name))
 
@@ -252,7 +252,7 @@ def is_old(tree: Tree, envs: VectorEnv) -> bool:
 
 
 def _infos(tree: Tree, envs: VectorEnv, infos: ast.expr) -> Iterator[Diagnostic]:
-    """The infos are read for the statistics of episodes alone."""
+    """Findings for infos that are read for anything but the statistics of episodes."""
     assert isinstance(infos, ast.Name)
     scope, old = tree.scope_of(envs.made), is_old(tree, envs)
     for name in tree.of(ast.Name):
@@ -274,7 +274,7 @@ def _infos(tree: Tree, envs: VectorEnv, infos: ast.expr) -> Iterator[Diagnostic]
                 continue
         loop = _loop_over(tree, node)
         if loop is None:
-            yield at(name, CODE, f"the infos are read in another way than by a loop over {unparse(node)}")
+            yield at(name, CODE, f"the infos are not read by a loop over {unparse(node)}")
             continue
         envs.loops.append(loop)
         yield from _info(tree, loop)
@@ -292,7 +292,7 @@ def _loop_over(tree: Tree, node: ast.expr) -> ast.For | None:
 
 
 def _info(tree: Tree, loop: ast.For) -> Iterator[Diagnostic]:
-    """What is asked of one environment's info: whether there is an episode, and its statistics."""
+    """Findings for uses of one environment's info other than an episode's presence and statistics."""
     target = loop.target.elts[1] if isinstance(loop.target, ast.Tuple) else loop.target
     assert isinstance(target, ast.Name)
     inside = set(walk(loop))
@@ -314,7 +314,7 @@ def _info(tree: Tree, loop: ast.For) -> Iterator[Diagnostic]:
             outer = tree.parents[parent]
             if isinstance(outer, ast.Subscript) and any(_is_key(outer, key) for key in STATISTICS):
                 continue
-        yield at(name, CODE, f"of an episode, envpool tells return and length, not {unparse(tree.parents[name])}")
+        yield at(name, CODE, f"envpool reports only an episode's return and length, not {unparse(tree.parents[name])}")
 
 
 def _asks_for(test: ast.Compare, key: str, name: ast.AST) -> bool:
@@ -328,12 +328,12 @@ def _is_key(node: ast.Subscript, key: str) -> bool:
 
 
 def _elsewhere(tree: Tree, envs: VectorEnv) -> Iterator[Diagnostic]:
-    """What else of the file needs the function, the wrappers or gym."""
+    """Findings for other code in the file that needs the function, the wrappers or gym."""
     maker, made = set(walk(envs.maker)), set(walk(envs.made))
     for name in tree.of(ast.Name):
         inside = name in maker or name in made
         if name.id == envs.maker.name and not inside:
-            yield at(name, CODE, f"{name.id}() is used for something else than the vector environment")
+            yield at(name, CODE, f"{name.id}() is used for something other than the vector environment")
         module = tree.imports.get(name.id, "")
         if inside or not module:
             continue

@@ -1,5 +1,5 @@
-"""What runs inside the user's interpreter: executes a script as `__main__` and notes when it did what.
+"""Code that runs in the user's interpreter: it executes a script as `__main__` and records its timing.
 
-lean-convert need not be installed there, and torch is left for the script to import, so nothing here imports more than
-the standard library.
+lean-convert need not be installed there, and importing torch is left to the script, so this folder imports only the
+standard library.
 """

@@ -1,4 +1,4 @@
-"""The scripts' side of taking turns: whoever holds the baton runs, and the others wait without using the processor."""
+"""Taking turns, on the scripts' side: the one with the baton runs, and the others wait without using the processor."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ class Baton:
         self._go, self._back = (os.open(Path(folder) / name, os.O_RDWR) for name in ("go", "back"))
 
     def pass_on(self) -> None:
-        """Give the baton back, and wait until it comes again."""
+        """Give the baton back, and wait until it returns."""
         os.write(self._back, b".")
         os.read(self._go, 1)

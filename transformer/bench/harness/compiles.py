@@ -1,4 +1,4 @@
-"""What torch.compile did: how often it compiled each function, and where it had to leave the compiled code."""
+"""What torch.compile did: the compilations and graph breaks of each function."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 LIMIT = 100_000
-"""Compilations that torch is asked to remember; by itself it forgets all but the last 64."""
+"""The number of compilations that torch is told to remember; by default it forgets all but the last 64."""
 
 FIGURES = (
     "compilations",
@@ -23,14 +23,14 @@ _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+(| \(.+\))$")
 
 
 class Compiles:
-    """Looks at torch's own records between iterations, so that the compiler itself is not disturbed."""
+    """Reads torch's own records between iterations, so that the compiler is not disturbed."""
 
     def __init__(self) -> None:
         self._during_burnin = 0
         self._remembering = False
 
     def note_burnin(self) -> None:
-        """An iteration of burn-in is over: what was compiled so far belongs to it."""
+        """Note the end of a burn-in iteration: all compilations so far belong to the burn-in."""
         dynamo = sys.modules.get("torch._dynamo.utils")
         if dynamo is None:
             return
@@ -40,7 +40,7 @@ class Compiles:
         self._during_burnin = len(dynamo.get_compilation_metrics())
 
     def as_json(self, script: str) -> dict[str, Any]:
-        """The figures by function, and all compilations in their order; `script` is the path of the script."""
+        """The numbers by function, and all compilations in order; `script` is the path of the script."""
         dynamo = sys.modules.get("torch._dynamo.utils")
         metrics = [] if dynamo is None else dynamo.get_compilation_metrics()
         compilations: list[dict[str, Any]] = []
@@ -48,7 +48,7 @@ class Compiles:
             name = m.co_name
             if name is not None and m.co_filename not in (None, script):
                 name = f"{name} ({Path(m.co_filename).name})"
-            elif name is None:  # a backward pass, compiled when it is first called
+            elif name is None:  # a backward pass, which is compiled at its first call
                 name = next((c["function"] for c in compilations if c["id"] == str(m.compile_id)), "?")
             compilations.append(
                 {
@@ -65,7 +65,7 @@ class Compiles:
 
 
 def functions(compilations: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
-    """The figures of each function; the pieces that it was broken into count as the function."""
+    """The numbers of each function; the pieces between its graph breaks count for the function."""
     found: dict[str, dict[str, float]] = {}
     breaks: set[str] = set()
     for c in compilations:

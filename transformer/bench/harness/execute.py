@@ -22,7 +22,7 @@ _PACKAGES = ("torch", "tensordict", "numpy", "gym", "gymnasium", "envpool")
 
 
 def main(job_file: str) -> NoReturn:
-    """Run the job in `job_file`, and leave the process with the exit status that the script would have had."""
+    """Run the job in `job_file`, and exit with the script's exit status."""
     die_with_parent()
     job = Job(**json.loads(Path(job_file).read_text()))
     stopwatch = Stopwatch(job)
@@ -46,7 +46,7 @@ def main(job_file: str) -> NoReturn:
     }
     (Path(job.output) / "run.json").write_text(json.dumps(result))
     sys.stdout.flush()
-    os._exit(0)  # all is measured; a logger's or an environment's taking leave would only take time
+    os._exit(0)  # everything is measured; closing loggers and environments would only take time
 
 
 def run_as_main(job: Job, stopwatch: Stopwatch) -> None:

@@ -1,4 +1,4 @@
-"""Reads a script and lets it tell a stopwatch of its environment steps and phases, without moving a line."""
+"""Reads a script and makes it notify a stopwatch of its environment steps and phases, without moving a line."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from types import CodeType
 from .job import Job
 
 STOPWATCH = "__lean_stopwatch__"
-"""The name in the script's globals by which its code finds the stopwatch."""
+"""The name of the stopwatch in the script's globals."""
 
 
 def compile_with_stopwatch(job: Job) -> CodeType:
-    """Compile the job's script: `x.step(a)` becomes `stopwatch.env_step(x.step, a)` at the places given, and around
-    each phase stand `stopwatch.enter("rollout")` and `stopwatch.enter("other")`.
+    """Compile the job's script with calls of the stopwatch.
+
+    At the given places `x.step(a)` becomes `stopwatch.env_step(x.step, a)`, and each phase is enclosed in
+    `stopwatch.enter("rollout")` and `stopwatch.enter("other")`.
 
     Raises:
         SyntaxError: the file is not Python.
-        ValueError: a statement or call was not found in its place.
+        ValueError: a statement or call was not found at its position.
     """
     path = Path(job.script)
     tree = ast.parse(path.read_bytes(), str(path))

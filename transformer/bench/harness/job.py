@@ -1,4 +1,4 @@
-"""What the harness is asked to do, as read from its job file."""
+"""The harness's job, as read from its job file."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ class Job:
     argv: list[str]
     """The script's own arguments."""
     output: str
-    """Folder that takes `run.json`, `burned_in.json` and `progress` (one byte per begun iteration)."""
+    """The folder for `run.json`, `burned_in.json` and `progress` (one byte per started iteration)."""
     started: float
-    """When the process was asked for, on the clock of `time.perf_counter`, which all processes share."""
+    """When the process was started, by `time.perf_counter`, which all processes share."""
     env_steps: list[tuple[int, int]]
     """Line and column of each call that steps an environment."""
     phases: dict[str, tuple[tuple[int, int], tuple[int, int]]]
-    """By phase: line and column of its first and of its last statement. Empty where they are not known."""
+    """By phase: line and column of its first and its last statement. Empty if not known."""
     steps_per_iteration: int | None
-    """Where the phases are not known: steps of all environments after which an iteration counts as over."""
+    """If the phases are not known: the steps of all environments that count as an iteration."""
     burnin: int
     """Iterations before the measurement."""
     turns: int
-    """Parts of the measurement; before each, the script waits for the baton, and after the last it is ended."""
+    """The number of turns; before each, the script waits for the baton, and after the last it is ended."""
     baton: str
     """Folder of the baton."""
     iterations: int | None
-    """End a turn after so many iterations; None for no such limit."""
+    """End a turn after this many iterations; None for no such limit."""
     seconds: float | None
-    """End a turn after so long, but one iteration at least; None for no such limit."""
+    """End a turn after this many seconds and at least one iteration; None for no such limit."""
     synchronise: bool
     """Wait for the GPU wherever a phase begins or ends."""
     products: bool
-    """After the last turn, tell how long matrix products and convolutions take, where that can be told."""
+    """After the last turn, measure how long matrix products and convolutions take, if possible."""

@@ -1,4 +1,4 @@
-"""The largest amounts of memory that this process took."""
+"""The peak memory use of this process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def peaks() -> dict[str, float]:
-    """MiB: resident set of this process (that of compilers which it started aside), and torch's of the GPU."""
+    """MiB: the resident set of this process (without compilers that it started), and torch's GPU memory."""
     found = {"rss_mib": _resident()}
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
@@ -19,7 +19,7 @@ def peaks() -> dict[str, float]:
 
 
 def _resident() -> float:
-    """Linux's VmHWM, which, other than `ru_maxrss`, begins anew with each program that is executed."""
+    """Linux's VmHWM, which, unlike `ru_maxrss`, is reset when a program is executed."""
     status = Path("/proc/self/status")
     line = re.search(r"VmHWM:\s+(\d+) kB", status.read_text()) if status.exists() else None
     if line is not None:

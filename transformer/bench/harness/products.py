@@ -1,6 +1,6 @@
-"""How long a script computes matrix products and convolutions.
+"""Measures the time that a script spends in matrix products and convolutions.
 
-Compiled code calls the same routines for these as eager code does: what they take stays.
+Compiled code calls the same routines for these as eager code, so this time stays the same.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ OPERATORS = frozenset(
         "mm addmm bmm baddbmm mv addmv dot convolution convolution_backward mkldnn_rnn_layer mkldnn_rnn_layer_backward"
     ).split()
 )
-"""By the names that autograd's backward pass calls, too."""
+"""The operators, including those that autograd's backward pass calls."""
 
 
 class Products:
-    """A clock for these operators, between :meth:`begin` and :meth:`end`. All others take longer meanwhile."""
+    """A clock for these operators, between :meth:`begin` and :meth:`end`. Meanwhile all other operators are slower."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -31,7 +31,7 @@ class Products:
         return self._mode is not None
 
     def begin(self) -> None:
-        """Start it, in the thread of the caller, whose backward passes run there, too."""
+        """Start it in the caller's thread, in which backward passes also run."""
         self._mode = _mode_of(self)
         self._mode.__enter__()
 
@@ -41,7 +41,7 @@ class Products:
 
 
 def can_be_told() -> bool:
-    """Whether the script uses torch, and a CPU alone: a GPU computes while the host goes on."""
+    """Whether the script uses torch on a CPU only: with a GPU, the host does not wait."""
     torch = sys.modules.get("torch")
     return torch is not None and not torch.cuda.is_initialized()
 

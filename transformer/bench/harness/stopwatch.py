@@ -1,9 +1,9 @@
 """Notes when each iteration began, and how the time is shared out among the phases.
 
-Time in which others have their turn does not count: the clock stands still.
+The turns of others do not count: the clock stops.
 
-What it costs: less than a microsecond for each call of the environment, and half of one for each border of a phase, of
-which an iteration has six at most; the same in every script.
+It costs less than a microsecond per call of the environment, and half a microsecond per phase boundary, of which an
+iteration has at most six; the cost is the same in every script.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from .job import Job
 from .products import Products, can_be_told
 
 PHASES = ("rollout", "gae", "update", "other")
-"""Everything is `other` that belongs to none of the three."""
+"""`other` is everything that belongs to none of the other three."""
 PRODUCTS_SECONDS = 1.0
-"""So long, and one iteration at least, matrix products are timed."""
+"""How long matrix products are timed, for at least one iteration."""
 
 
 class Enough(BaseException):
-    """Ends the script: as much was measured as was asked for."""
+    """Ends the script when everything has been measured."""
 
 
 class Stopwatch:
-    """Is told of environment steps and beginning phases while the script runs."""
+    """Is notified of environment steps and phases while the script runs."""
 
     def __init__(self, job: Job) -> None:
         self.rows: list[list[float]] = []
-        """For each begun iteration: seconds since the process was asked for, steps of all environments so far, seconds
-        in environment steps so far, seconds in each of PHASES so far."""
+        """For each started iteration: seconds since the process start, steps of all environments so far, seconds in
+        environment steps so far, seconds in each of PHASES so far."""
         self.borders: list[int] = []
         """The rows at which turns begin and end; the first is the end of the burn-in."""
         self.compiles = Compiles()
         self.products_per_step: float | None = None
-        """Seconds of matrix products and convolutions by steps of all environments; None where they are not told."""
+        """Seconds of matrix products and convolutions per step of all environments; None if not measured."""
         self._products = Products()
         self._job = job
         self._baton = Baton(job.baton)
@@ -58,7 +58,7 @@ class Stopwatch:
         self._inside = False
 
     def enter(self, phase: str) -> None:
-        """A phase begins, and the one before it is over.
+        """A phase begins, and the previous one ends.
 
         Raises:
             Enough: the rollout begins, and enough iterations were measured.
@@ -77,7 +77,7 @@ class Stopwatch:
         """`step(...)`, timed and counted: the outermost one, during the rollout.
 
         Raises:
-            Enough: an iteration is over, and enough were measured; where no phases are known.
+            Enough: an iteration is over, and enough were measured; only if no phases are known.
         """
         if self._inside or not self._counting:
             return step(*args, **kwargs)
@@ -97,7 +97,7 @@ class Stopwatch:
         return result
 
     def _begin_iteration(self, now: float) -> None:
-        """Note a row, let others run where a turn is over, and end the script after the last one."""
+        """Add a row, let others run if a turn is over, and end the script after the last one."""
         if self._products.running:
             self._end_products(now)
             return
@@ -114,7 +114,7 @@ class Stopwatch:
             self._let_others_run(now)
 
     def _turn_is_over(self, now: float) -> bool:
-        """Whether the iteration that ends now is the last one of the burn-in, or of a turn."""
+        """Whether the iteration that ends now is the last of the burn-in or of a turn."""
         row = len(self.rows)
         if not self.borders:
             return row == self._job.burnin
@@ -145,12 +145,12 @@ class Stopwatch:
             raise Enough
 
     def _time(self, now: float) -> float:
-        """Seconds since the process was asked for, without those in which others had their turn."""
+        """Seconds since the process was started, without the turns of others."""
         return now - self._job.started - self._waited
 
 
 def environments_in(result: Any) -> int:
-    """How many environments a step's result tells of: the length of its rewards, the second part; one for a number."""
+    """The number of environments in a step's result: the length of its rewards (the second part), or 1 for a number."""
     reward = result[1] if isinstance(result, tuple) and len(result) > 1 else None
     shape = getattr(reward, "shape", None)
     if shape is not None:

@@ -1,4 +1,4 @@
-"""Float32 where a script asks for other arithmetic."""
+"""Float32 in a script that asks for lower precision."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 @contextmanager
 def float32() -> Iterator[None]:
-    """Within it, `torch.autocast` changes nothing, and products of float32 matrices stay in float32."""
+    """Inside the context, `torch.autocast` has no effect, and float32 matrix products stay in float32."""
     autocast, set_precision = torch.autocast, torch.set_float32_matmul_precision
     before = torch.get_float32_matmul_precision()
     set_precision("highest")

@@ -1,4 +1,4 @@
-"""What modules keep in Python, beside parameters and buffers: counters, and lists of what they computed."""
+"""State of modules in Python, other than parameters and buffers: counters, and lists of results."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 import torch
 
 HOLDING = (list, dict, set, deque)
-"""What may change while it stays the attribute that it is."""
+"""Types of attributes that may be changed in place."""
 
 
 class Attributes:
-    """The attributes of modules at one moment, and what the containers among them hold, neither copied nor compared."""
+    """The attributes of modules at one moment, and the elements of containers among them, which are not copied."""
 
     def __init__(self, modules: Iterable[torch.nn.Module]) -> None:
         self._values = [(module, _own(module)) for module in modules]
@@ -22,9 +22,9 @@ class Attributes:
         self._contents = [(container, copy(container)) for container in held.values()]
 
     def restore(self) -> None:
-        """Set them to what they were; what has appeared since goes."""
+        """Restore the attributes, and remove those that have appeared since."""
         for module, values in self._values:
-            present = vars(module)  # without nn.Module's __setattr__, which would register what is a module
+            present = vars(module)  # bypasses nn.Module.__setattr__, which would register modules
             for name in _own(module).keys() - values.keys():
                 del present[name]
             present.update(values)
@@ -34,5 +34,5 @@ class Attributes:
 
 
 def _own(module: torch.nn.Module) -> dict[str, Any]:
-    """All but torch's own, whose names begin with an underscore."""
+    """All attributes except torch's own, whose names begin with an underscore."""
     return {name: value for name, value in vars(module).items() if not name.startswith("_")}

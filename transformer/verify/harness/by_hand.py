@@ -1,9 +1,9 @@
-"""Runs a script as several ranks would, in one process that takes turns, and averages their gradients by hand.
+"""Runs a script as several ranks in one process, which take turns, and averages their gradients by hand.
 
-Nothing of `torch.distributed` is used, and nothing of what a converted script does with it: each rank runs the original
-with its share of the environments, up to the next meeting. They meet where an optimizer is made, to begin with rank 0's
-parameters and random numbers of their own; behind each backward pass, to average gradients; and at conditions beside
-the updates, to average what is compared.
+It uses neither `torch.distributed` nor the converted script: each rank runs the original with its share of the
+environments, up to the next meeting. Ranks meet when an optimizer is made, to start with rank 0's parameters and
+different random numbers; after each backward pass, to average gradients; and at conditions next to the updates, to
+average the compared numbers.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ENDED = "its end"
 
 
 class Ranks:
-    """All ranks of a run. One of them runs at a time, in a thread of its own."""
+    """All ranks of a run. Each has its own thread, and one of them runs at a time."""
 
     def __init__(self, job: Job, output: Path) -> None:
         assert job.share is not None and job.by_hand is not None
@@ -45,7 +45,7 @@ class Ranks:
         self.current = self.ranks[0]
 
     def run(self, execute: Callable[[dict[str, Any], Callable[[ast.Module], None]], None]) -> None:
-        """Let `execute(hooks, route)` run the script once for each rank.
+        """Run the script once for each rank, by `execute(hooks, route)`.
 
         Raises:
             BaseException: what the script raises.
@@ -62,13 +62,13 @@ class Ranks:
             reasons = [rank.reason for rank in self.ranks]
             if len(set(reasons)) > 1:
                 told = ", ".join(f"rank {i} at {reason}" for i, reason in enumerate(reasons))
-                raise RuntimeError(f"the ranks part: {told}")
+                raise RuntimeError(f"the ranks diverge: {told}")
             running = reasons[0] != ENDED
             if running:
                 _MEETINGS[reasons[0]](self.ranks)
 
     def _install(self) -> None:
-        """Replace what ranks must meet at, and what must be told of the one that runs."""
+        """Replace the functions at which ranks meet, and those whose result depends on the running rank."""
         ranks = self
 
         class OfCurrent(Permutations):
@@ -113,7 +113,7 @@ class _Rank:
         self.seeds: dict[str, tuple[Any, Any]] = {}
         self.reason = ""
         self.number_compared = 0.0
-        """What a condition compares, its mean once the ranks have met."""
+        """The number that a condition compares; the mean once the ranks have met."""
         self._first_seed = number * (job.share or 0)
         self._iterations = job.iterations
         self._error: BaseException | None = None
@@ -166,7 +166,7 @@ class _Rank:
             raise self._error
 
     def meet(self, reason: str) -> None:
-        """Wait for the others, within this rank's thread."""
+        """Wait for the others, in this rank's thread."""
         self.reason = reason
         self._turned.set()
         self._wait()
@@ -176,7 +176,7 @@ class _Rank:
         self._turn.clear()
 
     def reseed(self) -> None:
-        """Draw other numbers than rank 0 from now on: each generator is seeded as before, and as often on as ranks."""
+        """Draw numbers other than rank 0's from now on: seed each generator with its last seed plus the rank."""
         if self.number == 0:
             return
         set_random_states(self._random)
@@ -190,7 +190,7 @@ class _Rank:
         self.journal.add("actions", [self.journal.store_described(array) for array in arrays])
 
     def _shift_seed(self, function: Any) -> Any:
-        """`function`, which seeds environments perhaps, with seeds that follow those of the ranks before."""
+        """If `function` seeds environments, shift the seeds so that they follow those of the lower ranks."""
         owner = getattr(function, "__self__", None)
         if type(owner).__module__.partition(".")[0] in ("random", "numpy", "torch") or not self._seeds(function, owner):
             return function
@@ -206,13 +206,13 @@ class _Rank:
 
     @staticmethod
     def _seeds(function: Any, owner: Any) -> bool:
-        """Whether environments are seeded: all at once by reset() or make(), or single ones by seed()."""
+        """Whether a function seeds environments: all at once by reset() or make(), or single ones by seed()."""
         if getattr(function, "__name__", "") == "reset":
             return hasattr(owner, "num_envs")
         return owner is not None or getattr(function, "__module__", "").startswith("envpool")
 
     def _compared(self, number: Any) -> Any:
-        """What a condition beside the updates compares: its mean, where it is a number of this rank's own."""
+        """The value compared by a condition next to the updates: the mean over ranks, if it differs between them."""
         if isinstance(number, bool) or not isinstance(number, (float, np.floating, torch.Tensor)):
             return number
         self.number_compared = float(number)
@@ -258,7 +258,7 @@ _COMPARED = "what is compared"
 
 
 def _route_conditions(tree: ast.Module) -> None:
-    """Route what conditions compare with a limit through a hook, where the innermost loop around them also updates."""
+    """Route the numbers that conditions compare with a limit through a hook, if the innermost loop also updates."""
     for node in ast.walk(tree):
         if isinstance(node, (ast.For, ast.While)) and _runs_backward(node):
             for stmt in _own(node.body):
@@ -274,7 +274,7 @@ def _runs_backward(loop: ast.AST) -> bool:
 
 
 def _own(body: Sequence[ast.stmt]) -> list[ast.stmt]:
-    """The statements of a loop's body but those of loops in it."""
+    """The statements of a loop's body, without those of inner loops."""
     found: list[ast.stmt] = []
     for stmt in body:
         found.append(stmt)

@@ -1,4 +1,4 @@
-"""A clock that counts steps instead of seconds, so that speeds, durations and dates that a script logs are repeatable.
+"""A clock that counts steps instead of seconds, so that logged speeds, durations and dates are repeatable.
 
 One step of the environment or of an optimizer is a millisecond. Only the script itself and the gym packages
 (which report an episode's duration) see it; everything else keeps the real time.
@@ -16,19 +16,19 @@ from typing import Any
 from .journal import Journal
 
 EPOCH = 1_700_000_000
-"""The moment at which every recorded run begins, in seconds since 1970."""
+"""The time at which every recorded run begins, in seconds since 1970."""
 DAY = 24 * 60 * 60
 
 _DECEIVED = ("__main__", "gym", "gymnasium")
 
 
 class VirtualClock:
-    """The time as a function of the steps that a journal counted."""
+    """The time as a function of the steps counted by a journal."""
 
     def __init__(self, journal: Journal, rate: int = 1, *, stepwise: bool = False) -> None:
-        """Have a step take `rate` milliseconds; a clock of another rate also begins on another day.
+        """Let a step take `rate` milliseconds; a clock with another rate also begins on another day.
 
-        Where it is `stepwise`, steps of optimizers count from the environment's next step on.
+        If `stepwise`, optimizer steps count only from the next environment step on.
         """
         self._journal = journal
         self._stepwise = stepwise
@@ -45,7 +45,7 @@ class VirtualClock:
         return self.nanoseconds() / 1e9
 
     def elapsed_nanoseconds(self) -> int:
-        """Nanoseconds since the run began: gymnasium keeps them in float32, in which dates are minutes apart."""
+        """Nanoseconds since the run began, for gymnasium, which stores times in float32, too coarse for dates."""
         return self.nanoseconds() - self._begin
 
     def elapsed(self) -> float:
@@ -64,7 +64,7 @@ class VirtualClock:
         _deceive("strftime", lambda form, t=None: strftime(form, localtime(self.seconds()) if t is None else t))
 
     def replace_now(self, function: Any) -> Any:
-        """`function`, or what gives this clock's date if it is `datetime.now` or its like."""
+        """`function`, or its replacement with this clock's date if it is `datetime.now` or similar."""
         owner = getattr(function, "__self__", None)
         if not (isinstance(owner, type) and issubclass(owner, datetime.datetime)):
             return function

@@ -1,7 +1,7 @@
-"""Has optimizers on a CUDA device take the original's steps, where a converted script made them `capturable`.
+"""Makes optimizers on a CUDA device take the original's steps if the converted script made them `capturable`.
 
-A capturable step counts on the device and in float32, with a learning rate that is a tensor, so its parameters differ
-in the last bits. The first of these steps are compared with the original's, within rounding.
+A capturable step counts on the device in float32, with a tensor as its learning rate, so parameters differ in the last
+bits. The first of these steps are compared with the original's within rounding.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from .journal import Journal
 from .tensors import live, named_parameters
 
 COMPARED = 8
-"""So many steps of each class of optimizer are compared; the rectification of RAdam begins with the sixth."""
+"""The number of steps compared per optimizer class; RAdam's rectification begins at the sixth."""
 
 
 class EagerSteps:
-    """Takes the steps, and writes down how far capturable ones are from them."""
+    """Takes the original's steps, and records the distance of capturable ones from them."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -32,10 +32,10 @@ class EagerSteps:
 
     @contextmanager
     def during_step(self, optimizer: torch.optim.Optimizer) -> Iterator[None]:
-        """Have the step that is taken within the context be the original's."""
+        """Make the step taken inside the context the original's."""
         groups = [group for group in optimizer.param_groups if _is_cuda(group) or group.get("capturable")]
         on_device = any(map(_is_cuda, groups))
-        self._branchless |= bool(groups) and not on_device  # a script sets this on the host only to be compiled
+        self._branchless |= bool(groups) and not on_device  # a script on the host sets this only for compiling
         kept = [{key: group[key] for key in ("lr", "capturable") if key in group} for group in groups]
         capturable = (
             _Twin(optimizer) if on_device and any(s.get("capturable") for s in kept) and self._due(optimizer) else None
@@ -54,28 +54,28 @@ class EagerSteps:
                 self._journal.add("calls", name, self._calls[name], True, kind, *error)
 
     def finish(self) -> None:
-        """Write down that steps were taken as the original's."""
+        """Record that steps were replaced by the original's."""
         if self._calls:
             self._journal.add("regrouped", "tensor-lr")
         if self._branchless:
             self._journal.add("regrouped", "one-graph")
 
     def _due(self, optimizer: torch.optim.Optimizer) -> bool:
-        """Whether this step is to be compared."""
+        """Whether to compare this step."""
         name = _name(optimizer)
         self._calls[name] = self._calls.get(name, 0) + 1
         return self._calls[name] <= COMPARED
 
 
 class _Twin:
-    """A copy of an optimizer and its parameters that has taken the step which is about to be taken."""
+    """A copy of an optimizer and its parameters that has already taken the next step."""
 
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         self._optimizer = optimizer
         self._names = named_parameters(optimizer, live()[0])[0]
         self._before = {name: p.detach().clone() for name, p in self._names.items()}
         self._parameters = {p: _with_gradient(p) for p in self._names.values()}
-        self._twin: Any = object.__new__(type(optimizer))  # copy.copy() would keep no attribute but torch's own
+        self._twin: Any = object.__new__(type(optimizer))  # copy.copy() would keep only torch's own attributes
         vars(self._twin).update(vars(optimizer))
         self._twin.param_groups = [
             {**group, "params": [self._parameters[p] for p in group["params"]]} for group in optimizer.param_groups
@@ -88,7 +88,7 @@ class _Twin:
             step(self._twin)
 
     def apart(self) -> Iterator[tuple[str, Error]]:
-        """How far the step that the optimizer has taken by now is from the twin's, by kind."""
+        """The distance of the optimizer's step from the twin's, by kind."""
         for name, p in self._names.items():
             start, twin = self._before[name], self._parameters[p]
             grain = torch.finfo(start.dtype).eps * start.abs().max().item()
@@ -115,7 +115,7 @@ def _with_gradient(parameter: torch.Tensor) -> torch.Tensor:
 
 
 def _on_device(parameter: torch.Tensor, entries: dict[str, Any]) -> dict[str, Any]:
-    """A copy of an optimizer's state for a parameter, with its count of steps on the parameter's device."""
+    """A copy of an optimizer's state for a parameter, with the step count on the parameter's device."""
     copied = {key: value.clone() if isinstance(value, torch.Tensor) else value for key, value in entries.items()}
     if "step" in copied:
         copied["step"] = torch.as_tensor(copied["step"], device=parameter.device)

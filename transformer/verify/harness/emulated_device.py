@@ -1,10 +1,10 @@
-"""A device of type "cuda" whose memory is the host's: what runs on it is computed on the CPU, by CUDA's rules.
+"""A device of type "cuda" in host memory: operations run on the CPU, by CUDA's rules.
 
-To Python a tensor of it is on "cuda:0"; to torch's C++ it is a wrapper on the device "meta", the one device besides
-the CPU that every build of torch knows. Its operations come by `__torch_dispatch__`, which sees that all operands are
-on one device, notes where the host waits for the device, and hands the operation to the CPU.
+In Python its tensors are on "cuda:0"; in torch's C++ code they are wrappers on the device "meta", the only device
+besides the CPU in every build of torch. Operations arrive in `__torch_dispatch__`, which checks that all operands are
+on one device, notes where the host waits for the device, and runs the operation on the CPU.
 
-What it cannot tell: kernels' own numerics, CUDA's random stream, what is asynchronous, and how fast anything is.
+It cannot reproduce the numerics of CUDA's kernels, CUDA's random numbers, asynchronous execution, or speed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WAITS = {
     aten.nonzero.default: "nonzero",
     aten.masked_select.default: "masked_select",
     aten._unique2.default: "unique",
-    # Both see on the host whether their arguments are valid
+    # Both validate their arguments on the host
     aten.multinomial.default: "multinomial",
     aten.normal.Tensor_Tensor: "normal",
     aten.normal.float_Tensor: "normal",
@@ -42,17 +42,17 @@ WAITS = {
 MIXED = {aten._to_copy.default, aten.copy_.default, aten._foreach_copy_.default, aten.set_.source_Tensor}
 """Operations whose operands may be on different devices."""
 INDEXED = {aten.index.Tensor, aten.index_put_.default, aten.index_put.default, aten._index_put_impl_.default}
-"""Operations on the device that take indices, their second operand, from the host too."""
+"""Operations on the device whose second operand, the indices, may be on the host."""
 ONE_DEVICE = {aten.cat.default, aten.stack.default, aten.mm.default, aten.addmm.default, aten.bmm.default}
-"""Operations that take not even a scalar from the host."""
+"""Operations that do not accept even a scalar from the host."""
 
 
 class Devices(RuntimeError):
-    """What CUDA would refuse."""
+    """An error that CUDA would raise."""
 
 
 def falls_short(error: BaseException) -> bool:
-    """Whether an error, or one that led to it, tells of what is not emulated rather than of a script's mistake."""
+    """Whether an error, or its cause, is due to a limit of the emulation rather than to the script."""
     chain = [error]
     while (earlier := chain[-1].__cause__ or chain[-1].__context__) is not None:
         chain.append(earlier)
@@ -62,14 +62,14 @@ def falls_short(error: BaseException) -> bool:
 
 
 _NOT_EMULATED = r"(?i)\bmeta\b|compiled with CUDA|NVIDIA|_cuda"
-"""What torch's messages say where it sees through the emulation."""
+"""Messages of torch that reveal the emulation."""
 
 
 class DeviceTensor(torch.Tensor):  # type: ignore[misc]
     """A tensor on the emulated device; `inner` is the tensor on the CPU that has its values."""
 
     made = False
-    """Whether there has been one: the script has put something on the device."""
+    """Whether any exists: the script has put something on the device."""
     inner: torch.Tensor
     device = property(lambda _: CUDA)
     is_cuda = property(lambda _: True)
@@ -96,7 +96,7 @@ class DeviceTensor(torch.Tensor):  # type: ignore[misc]
         """Run an operation on it."""
         return dispatch(func, args, kwargs or {})
 
-    # With these two, torch.nn.Module exchanges whole tensors where it would exchange their memory
+    # With these two, torch.nn.Module swaps whole tensors instead of their memory
     def __tensor_flatten__(self) -> tuple[list[str], None]:
         return ["inner"], None
 
@@ -113,20 +113,20 @@ class DeviceTensor(torch.Tensor):  # type: ignore[misc]
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return self.detach().cpu().__reduce_ex__(protocol)  # a file holds it as one of the CPU
+        return self.detach().cpu().__reduce_ex__(protocol)  # it is saved as a CPU tensor
 
     def data_ptr(self) -> int:
-        """Give the address of its memory."""
+        """Return the address of its memory."""
         return int(self.inner.data_ptr())
 
     def t_(self) -> DeviceTensor:
-        """Transpose itself, the wrapper and what it wraps."""
+        """Transpose both the wrapper and the wrapped tensor in place."""
         self.inner = self.inner.t()
         self.data = DeviceTensor(self.inner)
         return self
 
     def get_device(self) -> int:
-        """Give the number of its device."""
+        """Return the index of its device."""
         return 0
 
     def numpy(self, *_: Any, **__: Any) -> Any:
@@ -139,7 +139,7 @@ class DeviceTensor(torch.Tensor):  # type: ignore[misc]
         return str(self.item().__format__(spec) if self.dim() == 0 else super().__format__(spec))
 
     def tolist(self) -> Any:
-        """Give its numbers, for which the host waits."""
+        """Return its values, for which the host waits."""
         return self.cpu().tolist()
 
     def pin_memory(self, *_: Any) -> Any:
@@ -148,19 +148,19 @@ class DeviceTensor(torch.Tensor):  # type: ignore[misc]
 
 
 class Capture(Protocol):
-    """What is told of each operation on the device, with operands and results on the CPU."""
+    """Is notified of each operation on the device, with operands and results on the CPU."""
 
     def before(self, func: Any, args: Any, kwargs: Any) -> None:
-        """See an operation before it is run."""
+        """Called before an operation runs."""
 
     def after(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
-        """See what it has returned."""
+        """Called with the result of an operation."""
 
 
 waits: Counter[str] = Counter()
 """How often the host has waited for the device, by `kind:line` of the script."""
 capture: Capture | None = None
-"""What keeps the operations for a replay, while a graph is captured."""
+"""Records the operations for a replay while a graph is captured."""
 
 
 def _note(kind: str) -> None:
@@ -173,7 +173,7 @@ def _note(kind: str) -> None:
 
 
 def _check(func: Any, args: Any, kwargs: Any) -> None:
-    """See that the operands are on one device.
+    """Make sure that the operands are on one device.
 
     Raises:
         Devices: they are not.
@@ -209,7 +209,7 @@ def dispatch(func: Any, args: Any, kwargs: Any) -> Any:
     _note_wait(func, args, kwargs, bool(wrappers), to_device)
     recorded = capture if wrappers or to_device else None
     if recorded is not None:
-        # A scalar of the host is a kernel's argument: its value is captured, not its place
+        # A host scalar is passed to the kernel by value: a capture records its value, not its address
         given, named = tree_map_only(torch.Tensor, lambda t: t if id(t) in wrappers else t.clone(), (given, named))
         recorded.before(func, given, named)
     result = func(*given, **named)
@@ -244,7 +244,7 @@ def _note_wait(func: Any, args: Any, kwargs: Any, reads_device: bool, to_device:
 
 
 def _note_copy(to_device: bool, non_blocking: bool) -> None:
-    """Note a copy between host and device, for which the host waits unless it is from the host and said not to."""
+    """Note a copy between host and device; the host waits unless it is a non-blocking copy to the device."""
     if capture is not None:
         raise Devices(
             "Cannot copy between CPU and CUDA tensors during CUDA graph capture unless the CPU tensor is pinned."
@@ -256,7 +256,7 @@ def _note_copy(to_device: bool, non_blocking: bool) -> None:
 
 
 class _Operations(TorchDispatchMode):  # type: ignore[misc]
-    """Sees the operations that have no operand on the device, such as those that make a tensor there."""
+    """Handles operations without an operand on the device, such as those that make a tensor there."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return dispatch(func, args, kwargs or {})
@@ -268,7 +268,7 @@ INDEXING = {torch.Tensor.__getitem__, torch.Tensor.__setitem__}
 
 
 class _Names(TorchFunctionMode):  # type: ignore[misc]
-    """Gives torch's C++ the device "meta" where Python says "cuda"."""
+    """Replaces the device "cuda" in Python by "meta" for torch's C++ code."""
 
     default: Any = None
     """The device of new tensors."""
@@ -286,7 +286,7 @@ class _Names(TorchFunctionMode):  # type: ignore[misc]
 
 
 def _as_tensor(index: Any) -> Any:
-    """An index; one that is written as a list as a tensor of the host, as torch's C++ would make one on "meta"."""
+    """An index; a list becomes a tensor on the host, because torch's C++ code would make one on "meta"."""
     return torch.tensor(index) if isinstance(index, list) and index else index
 
 
@@ -300,7 +300,7 @@ def _renamed(x: Any) -> Any:
 
 @contextlib.contextmanager
 def emulated() -> Iterator[None]:
-    """Have torch know the device."""
+    """Make the device available in torch."""
     load, set_default_device, names = torch.load, torch.set_default_device, _Names()
 
     def load_to(file: Any, map_location: Any = None, **others: Any) -> Any:

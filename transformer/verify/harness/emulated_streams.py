@@ -1,7 +1,7 @@
-"""What torch.cuda has for the emulated device: streams without an effect, and graphs that record and replay.
+"""torch.cuda for the emulated device: streams without effect, and graphs that record and replay.
 
-A capture, like CUDA's, runs Python but leaves the device's memory as it was; a replay repeats the device's operations
-on the memory of the capture, and runs nothing on the host.
+As in CUDA, a capture runs Python but leaves the device's memory unchanged; a replay repeats the device's operations on
+the memory of the capture, and runs nothing on the host.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from . import emulated_device as device
 
 
 class Stream:
-    """A stream in which everything is done at once."""
+    """A stream in which every operation completes immediately."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
-        """Take what a stream takes."""
+        """Accept a stream's arguments."""
 
     def wait_stream(self, _: Stream) -> None:
         """Wait for nothing."""
@@ -30,34 +30,34 @@ class Stream:
         """Wait for nothing."""
 
     def is_capturing(self) -> bool:
-        """Tell whether a graph is captured: optimizers ask before each step."""
+        """Whether a graph is being captured; optimizers ask before each step."""
         return device.capture is not None
 
 
 class Event(Stream):
-    """An event that has come already."""
+    """An event that has already happened."""
 
     def record(self, *_: Any) -> None:
         """Record nothing."""
 
 
 class Generator(torch.Generator):  # type: ignore[misc]
-    """A stream of random numbers that is the host's, whatever device it is for."""
+    """A random generator on the host, for any device."""
 
     def __new__(cls, *_: Any, **__: Any) -> Generator:
-        """Make one of the host."""
+        """Make a generator on the host."""
         return super().__new__(cls)  # type: ignore[no-any-return]
 
 
 class Graph:
-    """A CUDA graph: the operations of a capture, to be repeated in the same memory."""
+    """A CUDA graph: the operations of a capture, to repeat on the same memory."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         self._operations: list[tuple[bool, Any, Any, Any, Any]] = []
         self._before: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def before(self, func: Any, args: Any, kwargs: Any) -> None:
-        """Keep what is in the memory that an operation will write to."""
+        """Save the memory that an operation will write to."""
         for argument, value in zip(func._schema.arguments, args, strict=False):
             if argument.alias_info is not None and argument.alias_info.is_write:
                 self._keep_memory(value)
@@ -72,19 +72,19 @@ class Graph:
                 self._before[_memory(tensor)] = (whole, whole.clone())
 
     def after(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
-        """Keep an operation."""
+        """Record an operation."""
         self._operations.append((torch.is_grad_enabled(), func, args, kwargs, result))
 
     def undo(self) -> None:
-        """Leave memory as it was before the capture."""
+        """Restore the memory from before the capture."""
         for memory, before in self._before.values():
             memory.copy_(before)
 
     def replay(self) -> None:
-        """Repeat all operations in the same memory."""
+        """Repeat all operations on the same memory."""
         with torch._C._DisableTorchDispatch(), torch._C._AutoDispatchBelowAutograd():
             for training, func, args, kwargs, kept in self._operations:
-                with torch.set_grad_enabled(training):  # the LSTM keeps what its backward pass needs
+                with torch.set_grad_enabled(training):  # the LSTM saves what its backward pass needs
                     again = func(*args, **kwargs)
                 for new, old in zip(tree_leaves(again), tree_leaves(kept), strict=True):
                     if isinstance(old, torch.Tensor) and _memory(new) != _memory(old):
@@ -97,10 +97,10 @@ def _memory(tensor: torch.Tensor) -> int:
 
 @contextlib.contextmanager
 def capturing(graph: Graph, **_: Any) -> Iterator[None]:
-    """Capture what is done on the device.
+    """Capture the operations on the device.
 
     Raises:
-        device.Devices: the host would wait for the device, or something is copied between both.
+        device.Devices: the host would wait for the device, or something is copied between them.
     """
     random = torch.get_rng_state()
     device.capture = graph
@@ -114,7 +114,7 @@ def capturing(graph: Graph, **_: Any) -> Iterator[None]:
 
 
 def start() -> None:
-    """Give this process the device, to its end."""
+    """Give this process the device, until it ends."""
     _replace_torchs()
     emulated = device.emulated()
     emulated.__enter__()
@@ -122,11 +122,11 @@ def start() -> None:
 
 
 _CAPABILITY = (8, 0)
-"""The oldest for which torch has bfloat16 and TF32, so that a script that asks for them goes its usual way."""
+"""The oldest compute capability with bfloat16 and TF32 in torch, so that scripts that ask for them run as usual."""
 
 
 def _replace_torchs() -> None:
-    """Put all this where torch has its own."""
+    """Replace torch's own functions by these."""
     torch.compile = _uncompiled
     torch.Generator = Generator
     cuda = torch.cuda
@@ -143,7 +143,7 @@ def _replace_torchs() -> None:
     nothing = ("_lazy_init", "init", "empty_cache", "synchronize", "manual_seed", "manual_seed_all")
     for name, value in {**found, **dict.fromkeys(nothing)}.items():
         setattr(cuda, name, _constant(value))
-    # A build for CUDA asks a driver that is not there for all of this; a build for the CPU says that there is no device
+    # A CUDA build would ask a missing driver for all of this; a CPU build would report that there is no device
     accelerator = torch.accelerator
     accelerator.current_accelerator, accelerator.current_stream = _constant(torch.device("cuda")), lambda *_: Stream()
     found |= {"current_device_index": 0, "current_device_idx": 0}
@@ -153,10 +153,10 @@ def _replace_torchs() -> None:
 
 
 def _uncompiled(model: Any = None, **_: Any) -> Any:
-    """The function itself: Inductor has no code for this device, so what is compiled, and captured, is eager code."""
+    """Return the function itself: Inductor has no backend for this device, so eager code runs and is captured."""
     return _uncompiled if model is None else model
 
 
 def _constant(value: Any) -> Callable[..., Any]:
-    """A function of its own for each name: torch.compile has one rule for each function."""
+    """A separate function for each name, because torch.compile has one rule per function."""
     return lambda *_, **__: value

@@ -1,4 +1,4 @@
-"""Sees every step of the script's environment, and ends the run after enough iterations."""
+"""Observes every step of the script's environment, and ends the run after enough iterations."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ OPTIMIZING = (torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler)
 
 
 class EnoughIterations(BaseException):
-    """Ends the script: it asked for the first environment step after the last iteration to be recorded."""
+    """Ends the script at the first environment step after the last iteration to record."""
 
 
 class EnvironmentSteps:
-    """Counts the outermost `step(action)` calls: an environment that steps another one inside is one environment."""
+    """Counts the outermost `step(action)` calls: an environment that steps another one counts once."""
 
     def __init__(
         self, journal: Journal, iterations: int | None, note: Callable[[list[Array]], None] | None = None
     ) -> None:
-        """End the run after so many `iterations`; call `note` with each action's arrays, before it is sent."""
+        """End the run after `iterations`; call `note` with each action's arrays before it is sent."""
         self._journal = journal
         self._iterations = iterations
         self._note = note
@@ -37,10 +37,10 @@ class EnvironmentSteps:
         self._process = os.getpid()
 
     def replace_step(self, function: Any) -> Any:
-        """`function`, the `step` the script calls, made to count; one of torch's own classes is left alone.
+        """Wrap the `step` that the script calls in a counter; `step` of torch's classes is returned unchanged.
 
-        So are an optimizer of the script's own, whose step may take a closure, and what a forked worker steps: the
-        script's own process steps the environment that holds it.
+        So is that of an optimizer class of the script, which may take a closure, and steps in a forked worker, whose
+        environment is stepped as a part by the script's own process.
         """
         owner = getattr(function, "__self__", None)
         of_torch = type(owner).__module__.partition(".")[0] == "torch" or isinstance(owner, OPTIMIZING)
@@ -63,11 +63,11 @@ class EnvironmentSteps:
 
 
 def shorten_episodes(episodes: Episodes) -> None:
-    """Cut the episodes of environments short that gym or gymnasium makes; neither is imported here."""
+    """Truncate episodes of environments made by gym or gymnasium, neither of which is imported here."""
 
     def patch(module: ModuleType) -> None:
         real = module.make
-        if getattr(real, "shortened", False):  # one module has it from the other
+        if getattr(real, "shortened", False):  # one module imports it from the other
             return
 
         def make(*args: Any, **kwargs: Any) -> Any:
@@ -81,7 +81,7 @@ def shorten_episodes(episodes: Episodes) -> None:
 
 
 def _shortened(env: Any, gym: ModuleType, episodes: Episodes) -> Any:
-    """An environment of `gym` in a wrapper that truncates its episodes."""
+    """Wrap an environment of `gym` to truncate its episodes."""
 
     class Shortened(gym.Wrapper):  # type: ignore[misc, name-defined]
         def __init__(self, env: Any) -> None:
@@ -98,7 +98,7 @@ def _shortened(env: Any, gym: ModuleType, episodes: Episodes) -> Any:
             self._of_episode += 1
             barren = self._steps > episodes.barren
             if barren or self._of_episode >= episodes.truncated:
-                if len(ended) == 1 and not ended[0]:  # gym, before it told both apart
+                if len(ended) == 1 and not ended[0]:  # old gym, which does not distinguish the two
                     info["TimeLimit.truncated"] = True
                 ended[-1] = True
             return (observation, 0.0 if barren else reward, *ended, info)
@@ -107,7 +107,7 @@ def _shortened(env: Any, gym: ModuleType, episodes: Episodes) -> Any:
 
 
 def leaves(action: Any) -> list[Array]:
-    """The arrays that make up an action, dictionaries in the order of their keys."""
+    """The arrays in an action; dictionaries are in the order of their keys."""
     if isinstance(action, Mapping):
         return [leaf for key in sorted(action) for leaf in leaves(action[key])]
     if isinstance(action, tuple):

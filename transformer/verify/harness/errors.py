@@ -1,4 +1,4 @@
-"""How far a fast function's tensors are from the eager one's."""
+"""The distance of a fast function's tensors from the eager function's."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .tensors import dtype_name
 from .trees import named_values
 
 SMALL = 0.1
-"""Results are judged as if they were at least this large, root mean square: losses and divergences near zero are
-small differences of larger numbers, and inherit the rounding errors of these."""
+"""Results count as if they were at least this large (root mean square): losses and divergences near zero are small
+differences of larger numbers, and inherit their rounding errors."""
 
 
 class Error(NamedTuple):
@@ -24,7 +24,7 @@ class Error(NamedTuple):
     values: int
     """Elements compared."""
     relative: float
-    """L2 norm of the difference over that of what is expected. Of integers and booleans: the largest difference."""
+    """L2 norm of the difference over that of the expected tensor; the largest difference for integers and booleans."""
     largest: float
     """The largest absolute difference of an element."""
 
@@ -32,9 +32,9 @@ class Error(NamedTuple):
 def errors(result: Any, expected: Any, name: str, *, grain: float = 0.0, small: float = 0.0) -> Iterator[Error]:
     """One error for each tensor, array and number in two results of the same structure.
 
-    A difference of up to `grain` per element is what rounding alone makes, and does not count; what is expected is
-    taken to be at least `small`, root mean square. NaN in the same place
-    counts as equal, anywhere else as infinitely wrong; so does another shape, dtype or number of tensors.
+    A difference of up to `grain` per element counts as rounding and is ignored. The expected value counts as at least
+    `small` (root mean square). NaNs in the same place are equal; anywhere else the error is infinite, as it is for
+    another shape, dtype or number of tensors.
     """
     ours, theirs = dict(named_values(result, name)), dict(named_values(expected, name))
     for path in {**ours, **theirs}:

@@ -1,4 +1,4 @@
-"""Writes down what the script asks of its environments and writers beside steps and scalars: made, reset, closed."""
+"""Records events of environments and writers other than steps and scalars: made, reset, closed."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from .journal import Journal
 
 
 def _kind(owner: Any) -> str:
-    """What an object is called: its class, or VectorEnv where it is any of a gym's vector environments."""
+    """The name of an object's kind: its class, or VectorEnv for any of gym's vector environments."""
     classes = [cls.__name__ for cls in type(owner).__mro__]
     return "VectorEnv" if "VectorEnv" in classes else classes[0]
 
 
 class Events:
-    """Watches the resets of environments, the making of writers, and all that is closed."""
+    """Records resets of environments, creations of writers, and all calls of close()."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self.hooks: dict[str, Hook] = {"reset": self._replace_reset, "close": self._replace_close}
 
     def install(self) -> None:
-        """Watch the making of writers; no package of theirs is imported here."""
+        """Watch for writers being made, without importing their packages."""
         patch_on_import(
             {"torch.utils.tensorboard.writer": self._patch_writer, "tensorboardX.writer": self._patch_writer}
         )
@@ -39,12 +39,12 @@ class Events:
         module.SummaryWriter.__init__ = init
 
     def _replace_reset(self, function: Any) -> Any:
-        """An environment's `reset`, noted; any other one as it is."""
+        """Wrap an environment's `reset` to record it; any other `reset` is unchanged."""
         owner = getattr(function, "__self__", None)
         return self._noted(function, f"{_kind(owner)} reset") if hasattr(owner, "step") else function
 
     def _replace_close(self, function: Any) -> Any:
-        """`close` of an object, noted."""
+        """Wrap `close` of an object to record it."""
         owner = getattr(function, "__self__", None)
         if owner is None or isinstance(owner, ModuleType):
             return function

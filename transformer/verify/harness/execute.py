@@ -41,7 +41,7 @@ from .uncompiled import Uncompiled
 
 
 class Mode(Protocol):
-    """What one mode does with a run: `install` before the script, `finish` after it."""
+    """What a mode does with a run: `install` before the script, `finish` after it."""
 
     hooks: dict[str, Any]
     """Calls of the script to route through this mode, by name."""
@@ -49,14 +49,14 @@ class Mode(Protocol):
     """Routes more of the script through hooks."""
 
     def install(self) -> None:
-        """Replace what the mode must see. Runs before the script is read."""
+        """Replace the functions that the mode observes. Called before the script is read."""
 
     def finish(self) -> None:
-        """Write down what is known only at the end. Runs however the script ended."""
+        """Record what is known only at the end. Called however the script ended."""
 
 
 class Log:
-    """The mode that writes down only what the script logs and prints; it leaves clocks and optimizers alone."""
+    """The mode that records only logs and prints; it leaves clocks and optimizers alone."""
 
     def __init__(self, job: Job, journal: Journal) -> None:
         self.journal = journal
@@ -66,7 +66,7 @@ class Log:
         self.hooks: dict[str, Any] = {"step": EnvironmentSteps(journal, job.iterations, self.note_action).replace_step}
 
     def note_action(self, arrays: list[Array]) -> None:
-        """See an action before it is sent."""
+        """Called with an action before it is sent."""
 
     def install(self) -> None:
         """Watch the loggers and standard output."""
@@ -74,12 +74,12 @@ class Log:
         self._prints.install()
 
     def finish(self) -> None:
-        """Take in what was printed without an end of line."""
+        """Record a last line that has no line end."""
         self._prints.end()
 
 
 class Record(Log):
-    """The mode that writes down everything that the script does."""
+    """The mode that records everything the script does."""
 
     def __init__(self, job: Job, journal: Journal) -> None:
         super().__init__(job, journal)
@@ -100,11 +100,11 @@ class Record(Log):
             self.hooks |= self._uncompiled.hooks
 
     def note_action(self, arrays: list[Array]) -> None:
-        """Write down an action."""
+        """Record an action."""
         self.journal.add("actions", [self.journal.store_described(array) for array in arrays])
 
     def install(self) -> None:
-        """Watch all else too, and replace the clocks."""
+        """Also watch everything else, and replace the clocks."""
         super().install()
         self._optimizers.install()
         self._clock.install()
@@ -116,7 +116,7 @@ class Record(Log):
             self._uncompiled.install()
 
     def finish(self) -> None:
-        """Write down the last parameters and random states."""
+        """Record the final parameters and random states."""
         super().finish()
         self._exercised.finish()
         if self._uncompiled is not None:
@@ -129,7 +129,7 @@ _MODES: dict[str, Any] = {"record": Record, "log": Log, "probe": Probe, "lockste
 
 
 def main(job_file: str) -> int:
-    """Run the job in `job_file`; returns the exit status that the script would have had."""
+    """Run the job in `job_file`; returns the exit status of the script."""
     die_with_parent()
     job = Job(**json.loads(Path(job_file).read_text()))
     if job.emulated:
@@ -163,7 +163,7 @@ def main(job_file: str) -> int:
 
 
 def _by_hand(job: Job) -> int:
-    """Run the job for several ranks; an error of one ends all."""
+    """Run the job for several ranks; an error in one ends all."""
     ranks = Ranks(job, Path(job.output))
     started = time.perf_counter()
     try:
@@ -175,7 +175,7 @@ def _by_hand(job: Job) -> int:
 
 
 def _not_emulated(error: BaseException) -> bool:
-    """Whether a script ends with this because its CUDA device is an emulated one, or as it wants none, or another."""
+    """Whether a script ends with this error because of the emulated CUDA device, or wants another device or none."""
     text = isinstance(error, SystemExit) and isinstance(error.code, str)
     refuses = text or (isinstance(error, AssertionError) and "needs a CUDA device" in str(error))
     return (refuses and not emulated_device.DeviceTensor.made) or emulated_device.falls_short(error)
@@ -184,7 +184,7 @@ def _not_emulated(error: BaseException) -> bool:
 def run_as_main(
     script: Path, argv: list[str], hooks: dict[str, Any], route: Callable[[ast.Module], None] | None
 ) -> None:
-    """Execute a script as `python script argv...` would, with `hooks` on its calls and on what `route` chooses.
+    """Execute a script as `python script argv...` would, with `hooks` on its calls and on code selected by `route`.
 
     Raises:
         BaseException: whatever the script raises, SystemExit included.

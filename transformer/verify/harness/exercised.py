@@ -1,4 +1,4 @@
-"""Writes down which ways the training code took: the bounds that clipped, the sides of maxima, the conditions met."""
+"""Records the outcomes in the training code: bounds that clipped, sides of maxima, values of conditions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _INPUT = ("input", "a", "self")
 
 
 class Exercised:
-    """Watches the sites of one script; what it sees never changes what the script computes."""
+    """Watches the sites of one script, without changing what it computes."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -30,7 +30,7 @@ class Exercised:
         self._sites = route_sites(tree)
 
     def finish(self) -> None:
-        """Write down each site and the ways that it took."""
+        """Record each site and its outcomes."""
         for site in self._sites:
             fields = (site.kind, site.line, site.text, site.leaves, site.outcomes, sorted(site.seen))
             self._journal.add("sites", *fields, site.guard, site.amounts)
@@ -44,7 +44,7 @@ class Exercised:
         self._sites[number].seen.add("taken")
 
     def _call(self, number: int, function: Any) -> Any:
-        """The function itself once nothing is left to be seen."""
+        """A wrapped function, or the function itself once all outcomes have been seen."""
         site = self._sites[number]
         site.seen.add("reached")
         if site.kind == "parts":
@@ -59,11 +59,11 @@ _Look = Callable[[Site, _Operands, dict[str, Any], Any], None]
 
 
 def _watched(function: Any, site: Site, look: _Look) -> Any:
-    """A function that looks at what goes into another one and comes out."""
+    """Wrap a function to look at its arguments and result."""
 
     def watched(*args: Any, **kwargs: Any) -> Any:
         if site.kind == "norm" and args and isinstance(args[0], Iterator):
-            args = (list(args[0]), *args[1:])  # parameters() can be gone through once
+            args = (list(args[0]), *args[1:])  # parameters() can be iterated only once
         operands: _Operands = []
         with _harmless():
             operands += [function.__self__] if site.method else []
@@ -83,7 +83,7 @@ def _watched(function: Any, site: Site, look: _Look) -> Any:
 
 @contextmanager
 def _harmless() -> Iterator[None]:
-    """A look at operands, which may be anything, must neither end the run nor enter its graph."""
+    """Looking at operands, which may be anything, must neither end the run nor enter its graph."""
     with suppress(Exception), torch.no_grad():
         yield
 
@@ -117,7 +117,7 @@ def _largest(parameters: Iterable[torch.Tensor]) -> float:
 
 def _norm(site: Site, operands: _Operands, kwargs: dict[str, Any], result: Any) -> None:
     limit = operands[1] if len(operands) > 1 else next(kwargs[k] for k in ("max_norm", "clip_value") if k in kwargs)
-    if result is None:  # each gradient may be clipped by itself; then there is no norm, and they are changed already
+    if result is None:  # gradients may be clipped one by one; then there is no norm, and they are already changed
         return
     norm, (least, largest) = float(result), site.amounts or (math.inf, 0.0)
     site.amounts = (min(least, norm), max(largest, norm))

@@ -1,4 +1,4 @@
-"""Calls a function on a module as soon as the script imports it; runs those beside the script as the script itself."""
+"""Calls a function on a module as soon as it is imported; treats modules next to the script like the script."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Patch = Callable[[ModuleType], None]
 
 
 def patch_on_import(patches: dict[str, Patch]) -> None:
-    """Have each of `patches` called on the module of its name, once, when that has been imported."""
-    for name in patches.keys() & sys.modules.keys():  # by a sitecustomize.py, say
+    """Call each of `patches` on the module of its name, once, when that has been imported."""
+    for name in patches.keys() & sys.modules.keys():  # by a sitecustomize.py, for example
         patches[name](sys.modules[name])
     sys.meta_path.insert(0, _PatchOnImport(patches))
 
@@ -46,11 +46,11 @@ class _PatchOnImport(importlib.abc.MetaPathFinder):
 
 
 def hook_modules_of(folder: Path, hooks: Mapping[str, Hook]) -> None:
-    """Have the calls routed through `hooks` in the modules of a folder, too: they are the script's own code.
+    """Also route the calls in modules of a folder through `hooks`: they are the script's own code.
 
-    What is converted with a script stands in it then, and must be seen by the same rules before and after.
+    A conversion may merge them into the script, so they must be observed by the same rules before and after.
     """
-    sys.meta_path.insert(sys.meta_path.index(PathFinder), _Hooked(folder, hooks))  # below those that patch
+    sys.meta_path.insert(sys.meta_path.index(PathFinder), _Hooked(folder, hooks))  # after the finders that patch
 
 
 class _Hooked(importlib.abc.MetaPathFinder):
@@ -72,7 +72,7 @@ class _Hooked(importlib.abc.MetaPathFinder):
 
 
 class _HooksOfMain:
-    """The hooks of the script that runs: of several ranks in one process, which share modules, each has its own."""
+    """The hooks of the running script: several ranks in one process share modules, but have separate hooks."""
 
     def __getitem__(self, name: str) -> Hook:
         hooks: Mapping[str, Hook] = sys.modules["__main__"].__dict__[HOOKS_NAME]

@@ -9,12 +9,12 @@ from types import CodeType
 from typing import Any
 
 Hook = Callable[[Any], Any]
-"""Takes the function that the script is about to call; returns the one to call instead."""
+"""Takes the function that the script is about to call, and returns the one to call instead."""
 
 HOOKS_NAME = "__lean_hooks__"
 TOGETHER = "all steps in one call"
-"""The hook of calls whose arguments are all of the form `torch.cat([step["name"] for step in steps])`, of the same
-steps, and more than one: what is called instead is given the lists that would be concatenated."""
+"""The hook of calls with several arguments, all of the form `torch.cat([step["name"] for step in steps])` with the same
+steps: the replacement gets the lists that would be concatenated."""
 
 
 def compile_with_hooks(
@@ -23,8 +23,8 @@ def compile_with_hooks(
     """Compile the script at `path`; each call `x.name(...)` with `name` in `hooks` calls `hooks[name](x.name)(...)`.
 
     The code expects `hooks` in its globals as `HOOKS_NAME`. A call of `step` without arguments is left alone: it is
-    an optimizer's or a scheduler's, and may stand in a function that the script compiles. `route` may route more of
-    the script through hooks of its own.
+    an optimizer's or a scheduler's, and may be in a function that the script compiles. `route` may route more of
+    the script through its own hooks.
 
     Raises:
         SyntaxError: the file is not Python.
@@ -40,7 +40,7 @@ class _Router(ast.NodeTransformer):
     def __init__(self, names: frozenset[str]) -> None:
         self._names = names
         self._late = False
-        """Whether a block is visited that evaluates what the rollout's steps left out."""
+        """Whether the visited block evaluates what the rollout's steps left out."""
 
     def visit_If(self, node: ast.If) -> ast.If:
         """`if "values" not in transition:`."""
@@ -50,7 +50,7 @@ class _Router(ast.NodeTransformer):
         return node
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
-        """A vector environment of the script's own is left as it is: what it does inside is not the training's."""
+        """A vector environment class of the script is left alone: its inside is not part of training."""
         if not any(ast.unparse(base).endswith("VectorEnv") for base in node.bases):
             self.generic_visit(node)
         return node
@@ -70,7 +70,7 @@ class _Router(ast.NodeTransformer):
         return self._hooked(node, called.attr)
 
     def _hooked(self, node: ast.Call, name: str) -> ast.Call:
-        """The call of what a hook makes of the function called."""
+        """The call with its function replaced by the hook's result."""
         hook = ast.Subscript(ast.Name(HOOKS_NAME, ast.Load()), ast.Constant(name), ast.Load())
         node.func = ast.copy_location(ast.Call(hook, [node.func], []), node.func)
         return node
@@ -90,7 +90,7 @@ def _asks_for_entry(test: ast.expr) -> bool:
 
 
 def _of_all_steps(node: ast.Call, least: int) -> bool:
-    """Whether each of at least so many arguments concatenates one entry of each of the same steps."""
+    """Whether there are at least `least` arguments, and each concatenates one entry of each of the same steps."""
     steps = [_steps(v) for v in (*node.args, *(k.value for k in node.keywords))]
     return len(steps) >= least and len({*steps}) == 1 and None not in steps
 

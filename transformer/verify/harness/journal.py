@@ -1,4 +1,4 @@
-"""Everything that is written down about one run, in memory until the end, array contents in one binary file."""
+"""The records of one run, in memory until the end, with array contents in one binary file."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from .permutations import Permutations
 
 
 class Journal:
-    """The notes of one run.
+    """The records of one run.
 
-    A moment in a run is the pair (steps of the environment, steps of all optimizers) done before it; every
-    entry carries one, so that two runs' differences can be put in the order in which they arose.
+    A moment in a run is the pair (environment steps, steps of all optimizers) done before it. Every entry has one, so
+    that the differences of two runs can be sorted in the order in which they arose.
     """
 
     def __init__(self, folder: Path, values_limit: int, rank: int = 0) -> None:
-        """Write into `folder`; keep at most `values_limit` bytes of array contents beside their digests.
+        """Write into `folder`; keep at most `values_limit` bytes of array contents in addition to their digests.
 
-        Processes of one launch have permutations of their own, by `rank`.
+        Processes of one launch have different permutations, by `rank`.
         """
         self.folder = folder
         self.room = values_limit
         self._counts = np.frombuffer(mmap.mmap(-1, 32), np.int64)
-        """Steps of the environment and of all optimizers, and both at the environment's last step.
+        """Environment steps, steps of all optimizers, and both at the last environment step.
 
-        In memory that forked processes read, too: their clocks are these counts."""
+        In shared memory, because the clocks of forked processes depend on these counts."""
         self.iterations = 0
         self.permutations = Permutations(rank)
         self.entries: dict[str, list[Any]] = {
@@ -81,11 +81,11 @@ class Journal:
         return self.env_steps, self.optimizer_steps
 
     def add(self, kind: str, *fields: Any) -> None:
-        """Write down one entry of `kind`, at this moment. `fields` must be JSON values."""
+        """Record an entry of `kind` at this moment. `fields` must be JSON values."""
         self.entries[kind].append([self.moment(), *fields])
 
     def note_env_step(self) -> None:
-        """Count a step of the environment; the first one after an optimizer step ends an iteration."""
+        """Count an environment step; the first one after an optimizer step ends an iteration."""
         if self._updating:
             self._updating = False
             self.iterations += 1
@@ -105,7 +105,7 @@ class Journal:
         self._updating = True
 
     def store(self, array: np.ndarray[Any, Any]) -> int | None:
-        """Append the array's bytes to the binary file; returns their offset, None once the room is used up."""
+        """Append the array's bytes to the binary file; returns their offset, or None once the space is used up."""
         if array.nbytes > self.room:
             self.room = 0
             return None
@@ -115,7 +115,7 @@ class Journal:
         return offset
 
     def store_described(self, array: np.ndarray[Any, Any]) -> tuple[str, list[int], int | None]:
-        """As `store`, with what is needed to read the array back: (dtype, shape, offset)."""
+        """As `store`, but returns what is needed to read the array back: (dtype, shape, offset)."""
         return array.dtype.str, list(array.shape), self.store(array)
 
     def close(self, **summary: Any) -> None:

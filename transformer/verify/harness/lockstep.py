@@ -1,8 +1,8 @@
-"""Compares compiled and graphed functions with the eager ones that they were made from, call by call.
+"""Compares compiled and captured functions with the eager functions they were made from, call by call.
 
-`torch.compile` and `CudaGraphModule` are what makes a function fast; both are replaced by makers of a function that,
-on sampled calls, runs the eager one as well, from copies of the same arguments, parameters, gradients, optimizer
-state and random state. The run itself goes on with what the fast function did.
+`torch.compile` and `CudaGraphModule` are replaced by versions whose result also runs the eager function on sampled
+calls, from copies of the same arguments, parameters, gradients, optimizer state and random state. The run itself
+continues with the results of the fast function.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ COMPILE_WARMUP = 1
 GRAPH_MODE_WARMUP = 3
 """With torch.compile's own CUDA graphs, the first calls compile, warm up and record."""
 CAPTURED_IN_CALL = 2
-"""CUDA graphs are captured no later than in this call, so that what is called once in an iteration is replayed soon."""
+"""CUDA graphs are captured in this call at the latest, so that functions called once per iteration are replayed soon."""
 ROUNDING = {"exp_avg": 1e-5, "square_avg": 1e-10}
-"""What is next to nothing in an optimizer's running mean of gradients, or of their squares, by the root mean square."""
+"""The limit for a negligible running mean of gradients, or of their squares, relative to the root mean square."""
 REMEMBERED = 100_000
-"""Compilations that torch remembers; by itself it forgets all but the last 64."""
+"""The number of compilations that torch is told to remember; by default it forgets all but the last 64."""
 _GRAPH_MODES = ("reduce-overhead", "max-autotune")
 
 
 def compilations() -> list[str]:
-    """Of all compilations so far, which guard failed before each; the empty text for first ones."""
+    """The failed guard before each compilation so far; empty for first compilations."""
     dynamo = sys.modules.get("torch._dynamo.utils")
     done = dynamo.get_compilation_metrics() if dynamo is not None else []
     return [
@@ -81,7 +81,7 @@ class Lockstep:
         """Replace `torch.compile` and `tensordict.nn.CudaGraphModule`; watch what is logged and printed."""
         self._scalars.install()
         self._prints.install()
-        # An update that is not compiled ends an iteration, too
+        # An update that is not compiled also ends an iteration
         register_optimizer_step_post_hook(lambda *_: self.journal.note_update())
         real = torch.compile
 
@@ -100,21 +100,21 @@ class Lockstep:
         patch_on_import({"tensordict.nn": self._patch_tensordict})
 
     def finish(self) -> None:
-        """Write down how often each function was called, and how often of these after its warm-up."""
+        """Record how often each function was called, and how often after its warm-up."""
         for function in self._functions:
             self.journal.add("functions", function.name, function.calls, max(0, function.calls - function.warmup))
         self._together.finish()
         self._prints.end()
 
     def _note_action(self, arrays: list[Array]) -> None:
-        """Write down the actions of the first iteration."""
+        """Record the actions of the first iteration."""
         if self.journal.iterations == 0:
             self.journal.add("actions", [self.journal.store_described(array) for array in arrays])
 
     def note_call(self, function: Checked) -> None:
-        """Tell update from rollout: an update trains, or is called once in many environment steps.
+        """Distinguish update from rollout: an update trains, or is called once in many environment steps.
 
-        What is called before the first environment step belongs to the rollout.
+        Calls before the first environment step belong to the rollout.
         """
         steps, before = self.journal.env_steps, function.env_steps
         if steps == 0:
@@ -134,7 +134,7 @@ class Lockstep:
         module.CudaGraphModule = graph_checked  # type: ignore[attr-defined]
 
     def check(self, name: str | None, function: Any, make_fast: Callable[[Any], Any], warmup: int) -> Checked:
-        """`function` made fast and checked; a function that is checked already keeps its eager form."""
+        """Make `function` fast, with checks; a function that is already checked keeps its eager form."""
         if isinstance(function, Checked):
             self._functions.remove(function)
             fast, eager, warmup = make_fast(function.fast), function.eager, max(warmup, function.warmup)
@@ -146,7 +146,7 @@ class Lockstep:
 
 
 def _is_captured() -> bool:
-    """Whether a CUDA graph is being captured; nothing can be compared then."""
+    """Whether a CUDA graph is being captured, during which nothing can be compared."""
     return bool(torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
 
 
@@ -160,7 +160,7 @@ class Checked:
         self.warmup = warmup
         self.calls = 0
         self.env_steps: int | None = None
-        """Steps of the environment before its last call."""
+        """Environment steps before its last call."""
         self.trains = False
         """Whether a compared call of it changed parameters."""
         self._mode = mode
@@ -173,19 +173,19 @@ class Checked:
         return getattr(self.fast, name)
 
     def __get__(self, owner: object, _: type | None = None) -> Any:
-        """Bind it as the function that it stands for, where that is a method of a class."""
+        """Bind it like the function it replaces, if that is a method of a class."""
         return self if owner is None else MethodType(self, owner)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the fast function, and on sampled calls the eager one beside it."""
-        if torch.compiler.is_compiling() or _is_captured():  # as a part of another function, which is compared
+        """Call the fast function, and on sampled calls also the eager one."""
+        if torch.compiler.is_compiling() or _is_captured():  # part of another function, which is compared itself
             return self.fast(*args, **kwargs)
         if self._mode.inside_reference:
             return self.eager(*args, **kwargs)
         self.calls += 1
         for call in self._held.overwritten(self.calls):
             self._fault(f"an output of call {call}, which the script still holds, was overwritten by call {call + 1}")
-        anew = self._iteration != self._mode.journal.iterations  # what hangs on the iteration has changed, perhaps
+        anew = self._iteration != self._mode.journal.iterations  # values that depend on the iteration may have changed
         self._iteration = self._mode.journal.iterations
         sampled = anew or self.calls <= 2 or 0 <= self.calls - self.warmup <= 2 or self.calls % self._mode.every == 0
         compiled = len(compilations())
@@ -196,12 +196,12 @@ class Checked:
         return self._held.hand_out(self.calls, result)
 
     def _compare(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Call both functions and write down how far apart they are; returns the fast one's result."""
+        """Call both functions and record how far apart they are; returns the fast one's result."""
         if self._samples_only and self.calls == self.warmup + 2:
             fault = spread_fault(self.fast, self._reference, args, kwargs)
             if fault is not None:
                 self._fault(fault)
-        state = State()  # anew: scripts may make networks and optimizers in the training loop
+        state = State()  # searched at each call: scripts may make networks and optimizers in the training loop
         before = state.take()
         given = clone((args, dict(kwargs)))
         result = self.fast(*args, **kwargs)
@@ -236,7 +236,7 @@ class Checked:
 def _differences(
     state: State, before: Snapshot, after: Snapshot, left: Snapshot, result: Any, expected: Any
 ) -> list[tuple[str, Error]]:
-    """What the fast function returned and changed against what the eager one did, kind by kind."""
+    """The differences between the fast and the eager function in results and changes, by kind."""
     found = [("output", e) for e in errors(result, expected, "output", small=SMALL)]
     ours, theirs = after.optimizer_tensors(state), left.optimizer_tensors(state)
     for name, start in before.tensors.items():
@@ -245,7 +245,7 @@ def _differences(
         if start.is_floating_point():
             grain = torch.finfo(start.dtype).eps * start.abs().max().item()
             change, expected_change = (side.tensors[name] - start for side in (after, left))
-            step = expected_change.abs().max()  # rounding makes no longer one, and no NaN
+            step = expected_change.abs().max()  # rounding makes neither a longer one nor NaN
             noise = _cancelled(name, ours, theirs) & (change.abs() <= step)
             change, expected_change = (torch.where(noise, 0.0, c) for c in (change, expected_change))
             found += [("parameter change", e) for e in errors(change, expected_change, name, grain=grain)]
@@ -259,10 +259,10 @@ def _differences(
 
 
 def _cancelled(name: str, ours: Mapping[str, torch.Tensor], theirs: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """Where in a parameter gradients have cancelled until rounding alone was left, of which Adam makes whole steps.
+    """The elements of a parameter whose gradients have cancelled to rounding noise, of which Adam makes full steps.
 
-    There an optimizer's running mean is next to nothing beside that of the parameter's other elements, on both sides.
-    Where it is nothing on both, no step is made: gradients were zeros ever since, and rounding has no part in it.
+    There, on both sides, the optimizer's running mean is negligible relative to the parameter's other elements. If it
+    is zero on both sides, no step is made: the gradients were always zero, without any rounding.
     """
     found = torch.tensor(False)
     for key, share in ROUNDING.items():
@@ -276,10 +276,11 @@ def _cancelled(name: str, ours: Mapping[str, torch.Tensor], theirs: Mapping[str,
 def _differences_of_all(
     state: State, before: Snapshot, after: Snapshot, left: Snapshot, result: Any, expected: Any
 ) -> list[tuple[str, Error]]:
-    """The same in other arithmetic, of all parameters together, and of all entries of one name in optimizers' states.
+    """The same in lower precision, for all parameters together, and for all optimizer state entries of the same name.
 
-    A single bias's gradient may be a sum that nearly cancels, of which rounding leaves little. Of a minibatch's samples
-    a few leave the clipping range by it, so that their share differs by hundredths: outputs count as at least 1.
+    The gradient of a single bias may be a sum that nearly cancels, so that little but rounding is left. Rounding also
+    moves a few samples of a minibatch out of the clipping range, which changes their share by hundredths: so outputs
+    count as at least 1.
     """
     found = [("output", e) for e in errors(result, expected, "output", small=1.0)]
     changed = [
@@ -299,7 +300,7 @@ def _differences_of_all(
 
 
 def _joined(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Floating-point tensors that are named `parameter: key`, one flat tensor for each key."""
+    """Join floating-point tensors named `parameter: key` into one flat tensor for each key."""
     by_key = defaultdict[str, list[torch.Tensor]](list)
     for name, tensor in tensors.items():
         if tensor.is_floating_point():
@@ -308,7 +309,7 @@ def _joined(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 def _assigned_name(frame: FrameType) -> str | None:
-    """The variable that the call which `frame` is in the midst of will be assigned to; None where it is to none."""
+    """The variable to which the current call in `frame` will be assigned; None if there is none."""
     after = (i for i in dis.get_instructions(frame.f_code) if i.offset > frame.f_lasti and i.opname != "CACHE")
     following = next(after, None)
     return str(following.argval) if following is not None and following.opname.startswith("STORE_") else None

@@ -1,4 +1,4 @@
-"""Writes down parameters, gradient norm, hyperparameters and state after every step of every torch optimizer."""
+"""Records parameters, gradient norm, hyperparameters and state after every step of every torch optimizer."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from .tensors import digest, dtype_name, live, named_parameters, raw
 
 
 class OptimizerRecorder:
-    """Records optimizers from their first step on, numbered in the order of it."""
+    """Records optimizers from their first step on, numbered in the order of their first steps."""
 
     def __init__(self, journal: Journal, *, others: bool = False) -> None:
-        """Record, with `others`, the networks beside those of the optimizers, too, before each update."""
+        """With `others`, also record the networks that no optimizer holds, before each update."""
         self._journal = journal
         self._with_others = others
         self._known: list[tuple[torch.optim.Optimizer, dict[str, torch.Tensor]]] = []
         self._buffers: dict[str, torch.Tensor] = {}
         self._apart: list[tuple[str, torch.Tensor]] | None = None
-        """The parameters and buffers that no optimizer's networks hold, once the first update is done."""
+        """The parameters and buffers of networks that no optimizer holds, once the first update is done."""
 
     def install(self) -> None:
-        """Ask torch to call back after each step of any optimizer."""
+        """Register a hook with torch after each step of any optimizer."""
         register_optimizer_step_post_hook(lambda optimizer, args, kwargs: self.record(optimizer))
 
     def _others(self) -> dict[str, str]:
         """Digests of the parameters and buffers that no optimizer's networks hold, such as target networks'.
 
-        They have no names that two runs could share, so those of one class and attribute are sorted.
+        They have no names common to two runs, so those of the same class and attribute are sorted.
         """
         if self._apart is None:
-            gc.collect()  # networks that are gone are none
+            gc.collect()  # networks that are no longer used must not count
             known = {id(p) for _, parameters in self._known for p in parameters.values()}
             known |= {id(b) for b in self._buffers.values()}
             self._apart = []
@@ -51,7 +51,7 @@ class OptimizerRecorder:
         return {name: " ".join(sorted(digests)) for name, digests in sorted(found.items())}
 
     def record_final(self) -> None:
-        """Write down the last values of all parameters, and of the buffers of the modules that they belong to."""
+        """Record the final values of all parameters, and of the buffers of their modules."""
         last = {
             f"{name} of optimizer {number}" if number else name: parameter
             for number, (_, parameters) in enumerate(self._known)
@@ -59,7 +59,7 @@ class OptimizerRecorder:
         }
         if self._with_others and self._known:
             self._journal.add("others", self._others())
-        self._journal.room = sys.maxsize  # they are few, and a difference in them is wanted with its size
+        self._journal.room = sys.maxsize  # they are few, and the size of a difference is wanted
         last |= {f"buffer {name}": buffer for name, buffer in sorted(self._buffers.items())}
         self._journal.add("final", {name: self._describe(tensor) for name, tensor in last.items()})
 
@@ -69,10 +69,10 @@ class OptimizerRecorder:
         return dtype_name(tensor), list(tensor.shape), digest(array), self._journal.store(array)
 
     def record(self, optimizer: torch.optim.Optimizer) -> None:
-        """Write down what a step, the one just done, has left behind."""
+        """Record the state after the step that was just done."""
         if self._journal.note_optimizer_step():
             self._journal.add("random", state_digests())
-            if self._with_others and self._journal.optimizer_steps > 1:  # by now all networks are made
+            if self._with_others and self._journal.optimizer_steps > 1:  # by now all networks exist
                 self._journal.add("others", self._others())
         number = self._number(optimizer)
         parameters = self._known[number][1]
@@ -108,9 +108,9 @@ def _gradient_norm(optimizer: torch.optim.Optimizer) -> float:
 
 
 def _hyperparameters(optimizer: torch.optim.Optimizer) -> tuple[dict[str, float], dict[str, torch.Tensor]]:
-    """The numbers in the param groups, as float64, and the tensors there that are more than one number.
+    """The numbers in the param groups, as float64, and the tensors in them with more than one element.
 
-    A learning rate in a tensor is its value. Switches are left out.
+    A learning rate in a tensor counts as its value. Booleans are left out.
     """
     numbers: dict[str, float] = {}
     arrays: dict[str, torch.Tensor] = {}

@@ -1,4 +1,4 @@
-"""Sees which options a script has, what they are set to, and how they are spelled, as its parser returns them."""
+"""Observes the options that a script's parser returns: their names, values and spelling."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Value = int | float | bool | None
 
 @dataclass(frozen=True)
 class Option:
-    """One option with a number, a truth value or None."""
+    """An option whose value is a number, a boolean or None."""
 
     spelled: str
     """`--clip-coef`."""
@@ -23,7 +23,7 @@ class Option:
     """The attribute of the parsed arguments that holds it: `clip_coef`."""
     value: Value
     flipped: tuple[str, ...]
-    """The arguments that turn a truth value over; none where it is no truth value, or cannot be."""
+    """The arguments that flip a boolean; empty if it is not a boolean, or cannot be flipped."""
 
 
 class ParsedOptions:
@@ -31,14 +31,14 @@ class ParsedOptions:
 
     def __init__(self) -> None:
         self.found: dict[str, Option] = {}
-        """By how they are spelled."""
+        """The options by their spelling."""
 
     def counts(self) -> dict[str, int]:
-        """The positive whole numbers among their values."""
+        """The options with positive integer values."""
         return {name: o.value for name, o in self.found.items() if type(o.value) is int and o.value > 0}
 
     def install(self) -> None:
-        """See what these parsers return; tyro is not imported here."""
+        """Observe what these parsers return; tyro is not imported here."""
         real = argparse.ArgumentParser.parse_known_args
         found = self.found
 
@@ -70,7 +70,7 @@ def _of_argparse(parser: argparse.ArgumentParser, namespace: argparse.Namespace)
 
 
 def _flip(action: argparse.Action, value: bool) -> list[str]:
-    """The arguments that set an option to the other truth value; empty where there are none."""
+    """The arguments that flip a boolean option; empty if there are none."""
     if isinstance(action, argparse.BooleanOptionalAction):
         return [s for s in action.option_strings if s.startswith("--no-") == value and s.startswith("--")][:1]
     if action.nargs == 0:
@@ -80,12 +80,12 @@ def _flip(action: argparse.Action, value: bool) -> list[str]:
             if callable(action.type) and action.type(word) is (not value):
                 return [action.option_strings[-1], word]
         except Exception:
-            continue  # a word that this option does not take
+            continue  # a word that this option does not accept
     return []
 
 
 def _attributes(prefix: str, parsed: Any) -> Iterator[Option]:
-    """Options from an object whose attributes, and theirs, are options, as tyro spells them."""
+    """The options in an object's attributes, nested ones included, with tyro's spelling."""
     for name, value in getattr(parsed, "__dict__", {}).items():
         option = prefix + name.replace("_", "-")
         if isinstance(value, Value):

@@ -1,4 +1,4 @@
-"""Notices when an output that the script still holds is overwritten by a later call.
+"""Detects outputs that the script still holds and a later call overwrites.
 
 A CUDA graph writes its results to the same memory at each replay; a script that keeps one without copying it then
 holds the values of a later step.
@@ -25,19 +25,19 @@ class _Held:
 
 
 class HeldOutputs:
-    """The outputs of a function's last two calls, as they were when they were returned."""
+    """The outputs of a function's last two calls, with their values at return."""
 
     def __init__(self) -> None:
         self._held: list[_Held] = []
 
     def hand_out(self, call: int, result: Any) -> Any:
-        """The result with each tensor replaced by another one of the same memory, whose life can be watched."""
+        """The result with each tensor replaced by one that shares its memory and whose lifetime can be watched."""
         return map_tensors(lambda t: self._watch(call, t), result)
 
     def overwritten(self, call: int) -> Iterator[int]:
-        """Earlier calls of which an output has changed without the script having written to it.
+        """Earlier calls whose outputs have changed although the script did not write to them.
 
-        Looks two calls back: the call before may still be held by the variable that this one is assigned to.
+        Looks two calls back: the previous output may still be held by the variable to which this one is assigned.
         """
         due = [held for held in self._held if held.call <= call - 2]
         self._held = [held for held in self._held if held.call > call - 2]

@@ -1,8 +1,7 @@
-"""One private stream of permutations, in the place of the ones that scripts shuffle their minibatches with.
+"""One private stream of permutations, which replaces those that scripts shuffle their minibatches with.
 
-The original shuffles an index array with numpy, the converted script calls `torch.randperm`; the k-th time
-either asks for a permutation of n, both get the same one. torch's, numpy's and Python's own generators are
-neither read nor advanced by it.
+The original shuffles an index array with numpy, and the converted script calls `torch.randperm`; when they ask for the
+k-th permutation of n, both get the same. The generators of torch, numpy and Python are neither read nor advanced.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Permutations:
-    """Permutations numbered by (rank of the process, n, how many of that n were served before)."""
+    """Permutations determined by the rank of the process, n, and the number served before for that n."""
 
     def __init__(self, rank: int = 0) -> None:
         self._rank = rank
@@ -26,7 +25,7 @@ class Permutations:
 
     @property
     def served(self) -> int:
-        """How many permutations were served."""
+        """The number of permutations served."""
         return self._served.total()
 
     def next(self, n: int) -> Array:
@@ -38,18 +37,18 @@ class Permutations:
         return permutation
 
     def install(self) -> None:
-        """Serve numpy's, torch's and Python's shuffling of indices from this stream; all else stays theirs."""
+        """Serve shuffles of indices by numpy, torch and Python from this stream; all others stay unchanged."""
         self._install_numpy()
         self._install_generator()
         self._install_torch()
         self._install_python()
 
     def _shuffled(self, x: Any) -> Array | None:
-        """The next permutation in place of shuffling x; None where x holds anything but 0 .. n-1."""
+        """The next permutation instead of shuffling x; None if x contains anything but 0 .. n-1."""
         return self.next(len(x)) if is_permutation(x) else None
 
     def _permuted(self, x: Any) -> Array | None:
-        """The next permutation where x is a number n, or the indices 0 .. n-1; else None."""
+        """The next permutation if x is a number n, or the indices 0 .. n-1; otherwise None."""
         return self.next(int(x)) if isinstance(x, (int, np.integer)) else self._shuffled(x)
 
     def _install_numpy(self) -> None:
@@ -92,7 +91,7 @@ class Permutations:
             n: int, *, out: torch.Tensor | None = None, dtype: Any = torch.int64, device: Any = None, **others: Any
         ) -> torch.Tensor:
             if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > modes:
-                # torch's compiler looks at the operation itself, which has no values yet
+                # torch.compile traces the operation itself, which has no values yet
                 return randperm(n, out=out, dtype=dtype, device=device, **others)
             served = torch.tensor(self.next(n), dtype=dtype, device=device)
             return served if out is None else out.resize_(n).copy_(served)
@@ -113,7 +112,7 @@ class Permutations:
 
 
 def is_permutation(x: Any) -> bool:
-    """Whether x is a one-dimensional array or list that holds each of 0 .. n-1 once."""
+    """Whether x is a one-dimensional array or list that contains each of 0 .. n-1 once."""
     if not isinstance(x, (np.ndarray, list)) or len(x) == 0:
         return False
     if isinstance(x, list) and type(x[0]) is not int:

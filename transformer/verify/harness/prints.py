@@ -1,4 +1,4 @@
-"""Writes down the lines that the script prints."""
+"""Records the lines that the script prints."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ class PrintRecorder(io.TextIOBase):
         self._begun = ""
 
     def install(self) -> None:
-        """Take standard output's place; rich's progress bars stay hidden, as they tell the time that passes."""
+        """Replace standard output, and hide rich's progress bars, which show the time."""
         sys.stdout = self
         patch_on_import({"rich.progress": _hide_bars})
 
     def write(self, text: str) -> int:
-        """Take in text; each line is recorded at the moment of its end."""
+        """Write text; each line is recorded when it ends."""
         *lines, self._begun = (self._begun + text).split("\n")
         for line in lines:
             self._journal.add("prints", line)
         return self._real.write(text)
 
     def end(self) -> None:
-        """Record a last line that was not ended."""
+        """Record a last line without a line end."""
         if self._begun:
             self.write("\n")
 
@@ -61,7 +61,7 @@ class PrintRecorder(io.TextIOBase):
 
 
 def _hide_bars(module: ModuleType) -> None:
-    """Have each Progress count without showing anything."""
+    """Make rich's Progress show nothing."""
     real = module.Progress.__init__
 
     @functools.wraps(real)

@@ -1,4 +1,4 @@
-"""Finds out how long a script would train, and which of its options says so, from its first iteration.
+"""Determines from a script's first iteration how long it would train, and which of its options controls that.
 
 Nothing is assumed about names: the training loop is the one around both an environment step and an optimizer step;
 the option is the one whose value gives that loop's length.
@@ -25,7 +25,7 @@ from .options import ParsedOptions
 from .tensors import Array
 
 STEPS_LIMIT = 100_000
-"""Environment steps without an optimizer step after which the search is given up."""
+"""The number of environment steps without an optimizer step after which the search is given up."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class _Planned:
 
     end: int
     counts_steps: bool
-    """Whether the end is the value that a counter must reach, of steps perhaps; else it is a number of turns."""
+    """Whether the end is a value that a counter must reach (of steps, perhaps) rather than a number of iterations."""
 
 
 class Probe:
@@ -45,8 +45,7 @@ class Probe:
         self._journal = journal
         self._options = ParsedOptions()
         self._stepped_at: list[tuple[FrameType, int]] = []
-        """The script's frames, with their lines, in which the environment was stepped last: an evaluation may come
-        first."""
+        """The script's frames, with their lines, of the last environment step; an evaluation may have come before."""
         self._num_envs = 1
         self.route = None
         self.hooks: dict[str, Hook] = {"step": EnvironmentSteps(journal, None, self._note_action).replace_step}
@@ -57,7 +56,7 @@ class Probe:
         register_optimizer_step_post_hook(lambda *_: self._end())
 
     def finish(self) -> None:
-        """Nothing is left to do."""
+        """Nothing to do."""
 
     def _note_action(self, arrays: list[Array]) -> None:
         self._num_envs = len(arrays[0]) if arrays[0].ndim else 1
@@ -66,10 +65,10 @@ class Probe:
             raise EnoughIterations
 
     def _end(self) -> None:
-        """Write down what is known, and end the run."""
+        """Record the result, and end the run."""
         here, stepping = (dict(self._loops_around(places)) for places in (self._places(), self._stepped_at))
         training = [planned for place, planned in stepping.items() if place in here and planned is not None]
-        stepwise = next(iter(stepping), None) in here  # what steps the environment once a turn steps optimizers too
+        stepwise = next(iter(stepping), None) in here  # the same loop also steps optimizers
         found = (match for planned in training for match in self._matches(planned, stepwise))
         option, unit, iterations = next(found, (None, None, None))
         self._journal.add("probe", option, unit, iterations, self._journal.env_steps if stepwise else 0, self._num_envs)
@@ -78,9 +77,9 @@ class Probe:
         raise EnoughIterations
 
     def _matches(self, planned: _Planned, stepwise: bool) -> Iterator[tuple[str, int, int]]:
-        """Options from whose value the loop's end follows: (option, its amount for one iteration, iterations).
+        """Options that determine the loop's end: (option, its value per iteration, iterations).
 
-        Where it is `stepwise`, an iteration is a step of the environment.
+        If `stepwise`, an iteration is an environment step.
         """
         if stepwise:
             for unit in dict.fromkeys((1, self._num_envs)):
@@ -108,7 +107,7 @@ class Probe:
     def _loops_around(
         self, places: Iterable[tuple[FrameType, int]]
     ) -> Iterator[tuple[tuple[FrameType, int], _Planned | None]]:
-        """The loops around places of the script, innermost first, with their planned ends where they have one."""
+        """The loops around places of the script, innermost first, with their planned ends, if any."""
         tree = ast.parse(Path(self._job.script).read_bytes())
         loops = [node for node in ast.walk(tree) if isinstance(node, (ast.For, ast.While))]
         for frame, line in places:
@@ -119,7 +118,7 @@ class Probe:
 
 
 def _planned(loop: ast.For | ast.While, frame: FrameType) -> _Planned | None:
-    """The end of a loop over a range or a sized value, or of one that counts up to a limit; None where unknown."""
+    """The end of a loop over a range or a sized value, or of one that counts up to a limit; None if unknown."""
     if isinstance(loop, ast.For):
         ranges = [n for n in ast.walk(loop.iter) if isinstance(n, ast.Call) and _is_name(n.func, "range")]
         sized = ranges[0] if ranges else loop.iter if isinstance(loop.iter, ast.Name) else None
@@ -136,7 +135,7 @@ def _is_name(node: ast.AST, name: str) -> bool:
 
 
 def _evaluate(node: ast.expr, frame: FrameType, measure: Any) -> int | None:
-    """`measure` of an expression's value in a frame; None where it has none."""
+    """`measure` of an expression's value in a frame; None if it cannot be evaluated."""
     try:
         value = eval(compile(ast.Expression(node), "<loop>", "eval"), frame.f_globals, frame.f_locals)
         return int(measure(value))

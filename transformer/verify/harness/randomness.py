@@ -1,4 +1,4 @@
-"""The global random generators: a common start, and digests to see whether a run drew a number more or fewer."""
+"""The global random generators: a common initial state, and digests to detect additional or missing draws."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import torch
 
 
 def seed_all(rank: int = 0) -> None:
-    """Start every global generator from one state, for scripts that do not seed it; those that do never see this.
+    """Put every global generator into a fixed state; this only affects scripts that do not seed it.
 
-    Processes of one launch start from states of their own, by `rank`.
+    Processes of one launch start from different states, by `rank`.
     """
     random.seed(rank)
     np.random.seed(rank)

@@ -1,4 +1,4 @@
-"""Writes down every scalar and every text that the script logs, through whichever package it does so."""
+"""Records every scalar and every text that the script logs, through any of the supported packages."""
 
 from __future__ import annotations
 
@@ -86,5 +86,5 @@ def _is_one_number(value: Any) -> bool:
 
 
 def _float64(value: Any) -> float:
-    """A number, or an array or tensor of one element, as a float64; exact for every narrower dtype."""
+    """Convert a number, or an array or tensor with one element, to float64; exact for every narrower dtype."""
     return float(value.detach().item() if isinstance(value, torch.Tensor) else np.asarray(value).reshape(()))

@@ -1,4 +1,4 @@
-"""A process that has imported what scripts import, and forks itself for each run: a run then begins with its script.
+"""A process that imports what scripts import and forks itself for each run, so that runs need not wait for imports.
 
 It reads orders from standard input, one JSON object a line, and answers on standard output, a line of JSON as well:
 `{"fit": true}` once, when it is ready to fork, then `{"ended": number, "status": status}` for each run. An order is
@@ -25,11 +25,11 @@ POLL_SECONDS = 0.02
 
 
 def serve(modules: Sequence[str]) -> str | None:
-    """Import `modules` and serve until standard input closes; gives None then, and in each fork the path of its job."""
+    """Import `modules` and serve until standard input closes; returns None then, and the job's path in each fork."""
     orders, answers = os.dup(0), os.dup(1)
     empty = os.open(os.devnull, os.O_RDWR)
     os.dup2(empty, 0)
-    os.dup2(empty, 1)  # what modules say while they are imported is no answer
+    os.dup2(empty, 1)  # output of modules during import must not look like an answer
     os.close(empty)
     return _Server(orders, answers).serve(modules)
 
@@ -39,7 +39,7 @@ class _Server:
         self._orders = orders
         self._answers = answers
         self._pipes: dict[int, int] = {}
-        """By process, the end of a pipe by whose closing it learns that this one is gone."""
+        """By process, the end of a pipe that tells it, by closing, that this process is gone."""
         self._numbers: dict[int, int] = {}
         """The number of the run of each process."""
 
@@ -61,7 +61,7 @@ class _Server:
             self._reap()
 
     def _follow(self, order: dict[str, Any]) -> str | None:
-        """Do as an order says; gives the path of the job in the process that is forked."""
+        """Carry out an order; returns the path of the job in the forked process."""
         if "end" in order:
             self._end(*(process for process, number in self._numbers.items() if number == order["end"]))
             return None
@@ -77,17 +77,17 @@ class _Server:
         return None
 
     def _end(self, *processes: int) -> None:
-        """End processes, and what they have started."""
+        """End processes and everything they have started."""
         for process in processes:
-            for end in (os.killpg, os.kill):  # one that has just been forked leads no group yet
+            for end in (os.killpg, os.kill):  # a process that was just forked does not lead a group yet
                 with contextlib.suppress(ProcessLookupError):
                     end(process, signal.SIGKILL)
 
     def _reap(self) -> None:
-        """Tell of the runs that have ended; what they have started ends with them."""
+        """Report the runs that have ended, and end everything they have started."""
         while self._pipes and (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
             process = ended.si_pid
-            self._end(process)  # before its number may be another's
+            self._end(process)  # before its process id may be reused
             _, status = os.waitpid(process, 0)
             if process in self._pipes:
                 os.close(self._pipes.pop(process))
@@ -98,16 +98,16 @@ class _Server:
 
 
 def _fit_to_fork(modules: Sequence[str]) -> bool:
-    """Import modules; whether a fork of this process is then as good as a process that imports them itself.
+    """Import modules; returns whether a fork is then equivalent to a process that imports them itself.
 
-    It is not where a thread was started, of which a fork has none, or CUDA was asked for anything.
+    It is not if a thread was started, which a fork would lack, or CUDA was initialised.
     """
     nvml = "PYTORCH_NVML_BASED_CUDA_CHECK"
     given = os.environ.get(nvml)
-    os.environ[nvml] = "1"  # whether there is a GPU is then asked of the driver's manager alone, which may be forked
-    here = sys.path.pop(0)  # modules of the harness hide none of these
+    os.environ[nvml] = "1"  # torch then looks for a GPU through NVML only, which survives a fork
+    here = sys.path.pop(0)  # so that modules of the harness hide none of these
     for module in modules:
-        with contextlib.suppress(Exception):  # a script that needs it ends with the error
+        with contextlib.suppress(Exception):  # a script that needs it will raise the error
             importlib.import_module(module)
     sys.path.insert(0, here)
     del os.environ[nvml]
@@ -122,7 +122,7 @@ def _fit_to_fork(modules: Sequence[str]) -> bool:
 
 
 def _forks_lose_cuda() -> bool:
-    """Whether a fork of this process cannot use CUDA, as torch tells it there."""
+    """Whether forks of this process cannot use CUDA, according to torch in the fork."""
     process = os.fork()
     if process == 0:
         import torch
@@ -133,7 +133,7 @@ def _forks_lose_cuda() -> bool:
 
 
 def _become(reading: int, order: dict[str, Any]) -> None:
-    """Be, from now on, the process of a run."""
+    """Turn this fork into the process of a run."""
     os.setsid()
     os.dup2(reading, 0)
     os.close(reading)
@@ -143,4 +143,4 @@ def _become(reading: int, order: dict[str, Any]) -> None:
     os.chdir(order["work"])
     os.environ |= order["variables"]
     tempfile.tempdir = None
-    gc.freeze = gc.unfreeze = lambda: None  # what was frozen here stays out of view; what the script freezes, in view
+    gc.freeze = gc.unfreeze = lambda: None  # what is frozen here stays hidden; what the script freezes stays visible

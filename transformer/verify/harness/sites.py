@@ -1,4 +1,4 @@
-"""Finds where training may take one of several ways, and routes these places through hooks, without moving a line."""
+"""Finds places in training with several possible outcomes, and routes them through hooks, without moving a line."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from .instrument import HOOKS_NAME
 from .training import training_code
 
 CONDITION = "the condition"
-"""The hook of a condition: is given the site's number and the value, returns its truth."""
+"""The hook of a condition: takes the site's number and the value, returns its truth."""
 CALL = "a watched call"
-"""The hook of a call: is given the site's number and the function, returns the function to call instead."""
+"""The hook of a call: takes the site's number and the function, returns the function to call instead."""
 REACHED = "a block"
-"""The hook of a block: is given the site's number."""
+"""The hook of a block: takes the site's number."""
 
 _LOWER, _UPPER = "lower bound", "upper bound"
 _CLIPS = frozenset("clamp clamp_ clip clip_ clamp_min clamp_min_ clamp_max clamp_max_ relu relu_".split())
@@ -22,36 +22,36 @@ _CHOICES = frozenset("max min maximum minimum".split())
 _NORMS = frozenset("clip_grad_norm_ clip_grad_value_".split())
 _LEAVE = (ast.Break, ast.Continue, ast.Return, ast.Raise)
 _LONGEST = 90
-"""Characters of a site's text."""
+"""The maximum length of a site's text."""
 
 
 @dataclass
 class Site:
-    """One place, and the ways that it can take."""
+    """One place and its possible outcomes."""
 
     kind: str
     """condition, clip, choice, where, norm, parts or block."""
     line: int
     text: str
-    """What stands there, shortened."""
+    """The code there, shortened."""
     outcomes: tuple[str, ...]
-    """The ways that it can take."""
+    """The possible outcomes."""
     guard: tuple[int, str] | None
-    """The innermost condition around it, by its number, and the way which leads here."""
+    """The innermost condition around it, by its number, and the outcome that leads here."""
     leaves: str = ""
-    """What of break, continue, return and raise stands under a condition."""
+    """Which of break, continue, return and raise are under a condition."""
     method: bool = False
-    """Whether what is called is a method of the first operand."""
+    """Whether the call is to a method of the first operand."""
     seen: set[str] = field(default_factory=set)
-    """The ways that it took; of a call that was made, `reached`."""
+    """The outcomes that were seen; `reached` if a call was made."""
     amounts: tuple[float, float] | None = None
-    """Kind parts: how many elements were divided, and the size of a part. Kind norm: the least and the largest."""
+    """Kind parts: the number of elements divided, and the size of a part. Kind norm: the smallest and the largest."""
 
 
 def route_sites(tree: ast.Module) -> list[Site]:
-    """Route the places of the training code through the hooks of this module; returns them by number.
+    """Route the sites of the training code through the hooks of this module; returns the sites by number.
 
-    A script that hands functions to a compiler is left alone, since hooks would change what is compiled.
+    A script that passes functions to a compiler is left alone, because hooks would change what is compiled.
     """
     if any(isinstance(node, ast.Attribute) and ast.unparse(node) in _COMPILERS for node in ast.walk(tree)):
         return []
@@ -140,7 +140,7 @@ class _Router(ast.NodeTransformer):
         return node
 
     def _site(self, node: ast.Call) -> int | None:
-        """The number of a call that is watched."""
+        """The number of the call's site, if it is watched."""
         name = getattr(node.func, "attr", getattr(node.func, "id", ""))
         method = isinstance(node.func, ast.Attribute) and not self._of_module(node.func)
         if any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords):
@@ -156,13 +156,13 @@ class _Router(ast.NodeTransformer):
 
 
 def _ways(name: str, node: ast.Call, operands: list[ast.expr], plain: bool) -> tuple[str, tuple[str, ...]]:
-    """What kind of site a call is, and its ways; empty where it is none.
+    """The kind of site that a call is, and its possible outcomes; empty if it is not a site.
 
     Args:
-        name: the last part of the name of what is called.
+        name: the last part of the called name.
         node: the call.
-        operands: what it is given by position, the object of a method included.
-        plain: whether it is called by a name without dots.
+        operands: the positional arguments, including the object of a method.
+        plain: whether the called name has no dots.
     """
     keywords = {k.arg for k in node.keywords}
     if name in _CLIPS:
@@ -195,6 +195,6 @@ def _bounds(name: str, node: ast.Call, operands: list[ast.expr]) -> tuple[str, .
 
 
 def _hooked(hook: str, number: int, values: list[ast.expr], place: ast.expr | ast.stmt) -> ast.Call:
-    """A call of a hook with a site's number and more, at the place of what it stands for."""
+    """A call of a hook with a site's number and further values, at the position of the node it replaces."""
     function = ast.Subscript(ast.Name(HOOKS_NAME, ast.Load()), ast.Constant(hook), ast.Load())
     return ast.copy_location(ast.Call(function, [ast.Constant(number), *values], []), place)

@@ -16,14 +16,14 @@ COLLAPSED = 0.25
 """A variation below this share of the eager function's is a collapse. By chance, the sample deviation of 64 normal
 draws falls below it less than once in 10^20 times."""
 RARE = 0.25
-"""A whole-numbered result counts as varying where at least this share of the eager draws differs from the commonest:
+"""An integer result counts as varying if at least this share of the eager draws differs from the most frequent one:
 all 64 fast draws are then the same by chance once in 10^8 times."""
 
 
 def spread_fault(
     fast: Callable[..., Any], eager: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> str | None:
-    """What is wrong with the variation of the fast function's results over repeated calls; None where nothing is."""
+    """What is wrong with the variation of the fast function's results over repeated calls; None if nothing is."""
     before = random_states()
     try:
         ours, theirs = (_draws(function, args, kwargs) for function in (fast, eager))
@@ -41,7 +41,7 @@ def spread_fault(
             differing = (expected != expected.mode(0).values).double().mean(0)
             collapsed = (differing >= RARE) & (got == got[0]).all(0)
         if collapsed.any():
-            return f"{name} hardly varies over {REPEATS} calls, where the eager function's does: its spread collapsed"
+            return f"{name} hardly varies over {REPEATS} calls, but the eager function's does: its spread collapsed"
     return None
 
 

@@ -1,4 +1,4 @@
-"""What a training function may change beside its arguments: parameters, gradients, optimizers, randomness, modules."""
+"""What a training function may change besides its arguments: parameters, gradients, optimizers, randomness, modules."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Snapshot:
         return all(a is b or torch.equal(a, b) for a, b in zip(self.random[:2], other.random[:2], strict=True))
 
     def optimizer_tensors(self, state: State) -> dict[str, torch.Tensor]:
-        """The optimizers' state tensors, named `parameter: key`, and what tensors are set for groups of parameters."""
+        """The optimizers' state tensors, named `parameter: key`, and the tensors in param groups."""
         names = {id(t): name for name, t in state.tensors.items()}
         rates = {
             f"optimizer {i}, group {j}: {key}": value
@@ -57,7 +57,7 @@ class State:
     """The live modules and optimizers of a run."""
 
     def __init__(self) -> None:
-        """Look for them in memory, which takes some tens of milliseconds; none made later is known."""
+        """Search memory for them, which takes some tens of milliseconds; later ones are not included."""
         self.modules, self.optimizers = live()
         self.tensors: dict[str, torch.Tensor] = {}
         self._seen: set[tuple[Any, ...]] = set()
@@ -70,9 +70,9 @@ class State:
                 self._add(f"{type(module).__name__}.{name} (not trained)", tensor)
 
     def _add(self, name: str, tensor: torch.Tensor) -> None:
-        """Take in a tensor whose memory is not known yet, under a name that is not taken yet."""
+        """Add a tensor, unless its memory is already known, under an unused name."""
         if isinstance(tensor, FakeTensor):
-            return  # a compiler's stand-in, without values
+            return  # a compiler's fake tensor, without values
         memory = tensor.data_ptr(), tensor.shape, tensor.dtype
         if memory in self._seen:
             return
@@ -89,7 +89,7 @@ class State:
         return Rewound(self, to)
 
     def fill(self, snapshot: Snapshot) -> None:
-        """Copy a snapshot's values into the tensors; addresses stay, so that captured graphs remain valid."""
+        """Copy a snapshot's values into the tensors in place, so that captured graphs remain valid."""
         for optimizer, settings in zip(self.optimizers, snapshot.groups, strict=True):
             for group, values in zip(optimizer.param_groups, settings, strict=True):
                 for key, value in values.items():
@@ -106,10 +106,10 @@ class State:
 
 
 class Rewound:
-    """A state taken back to a snapshot, for a run of the eager function.
+    """A state set back to a snapshot, to run the eager function.
 
-    Gradients and optimizer state are lent as copies, so that the tensors whose addresses a graph may hold are not
-    written to; parameters are written in place, because modules share them.
+    Gradients and optimizer state are temporarily replaced by copies, so that tensors whose addresses a graph may hold
+    are not written to; parameters are written in place, because modules share them.
     """
 
     def __init__(self, state: State, to: Snapshot) -> None:
@@ -125,7 +125,7 @@ class Rewound:
             optimizer.state = defaultdict(dict, _clone_state(entries))
 
     def undo(self) -> Snapshot:
-        """Put back what was there; returns a snapshot of what the eager function left."""
+        """Undo the rewinding; returns a snapshot of the state that the eager function left."""
         left = self._state.take()
         for optimizer, entries in zip(self._state.optimizers, self._optimizer_states, strict=True):
             optimizer.state = entries
@@ -136,7 +136,7 @@ class Rewound:
 
 
 def _settings(group: dict[str, Any]) -> dict[str, Any]:
-    """What is set for a group of parameters: numbers, and copies of tensors, as a rate that code in a graph changes."""
+    """The settings of a param group: numbers, and copies of tensors, such as a rate that code in a graph changes."""
     return {
         key: value.detach().clone() if isinstance(value, torch.Tensor) else value
         for key, value in group.items()
@@ -158,7 +158,7 @@ def random_states() -> tuple[Any, ...]:
 
 
 def set_random_states(states: tuple[Any, ...]) -> None:
-    """Put all generators into states that `random_states` gave."""
+    """Set all generators to states returned by `random_states`."""
     torch.set_rng_state(states[0])
     if states[1] is not None:
         torch.cuda.set_rng_state(states[1])

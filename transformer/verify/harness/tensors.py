@@ -30,18 +30,18 @@ def dtype_name(tensor: torch.Tensor) -> str:
 
 
 def objects() -> list[Any]:
-    """All that the garbage collector tracks, with what the script has taken out of its view by gc.freeze()."""
+    """All objects that the garbage collector tracks, including those hidden by gc.freeze()."""
     gc.unfreeze()
     return gc.get_objects()
 
 
 def live() -> tuple[list[torch.nn.Module], list[torch.optim.Optimizer]]:
-    """The modules and the optimizers in memory whose `__init__` has run; not the modules that a compiler traced."""
+    """The modules and optimizers in memory whose `__init__` has run, except modules that a compiler traced."""
     modules, optimizers = [], []
     for thing in objects():
-        kind = type(thing)  # not isinstance(): some live objects are proxies that import or compute when looked at
+        kind = type(thing)  # not isinstance(): some live objects are proxies that import or compute on access
         if issubclass(kind, torch.nn.Module) and "_parameters" in vars(thing):
-            if not issubclass(kind, torch.fx.GraphModule):  # keeps optimizers' state as its buffers
+            if not issubclass(kind, torch.fx.GraphModule):  # it has optimizers' state as its buffers
                 modules.append(thing)
         elif issubclass(kind, torch.optim.Optimizer) and "param_groups" in vars(thing):
             optimizers.append(thing)
@@ -49,11 +49,11 @@ def live() -> tuple[list[torch.nn.Module], list[torch.optim.Optimizer]]:
 
 
 def _modules_with(parameters: Iterable[torch.Tensor], modules: Sequence[torch.nn.Module]) -> list[torch.nn.Module]:
-    """Those of the live modules that hold any of `parameters`, the one that holds most of them first."""
+    """The live modules that hold any of `parameters`, the one with most of them first."""
     wanted = {id(p) for p in parameters}
     counts = ((module, sum(id(p) in wanted for p in module.parameters())) for module in modules)
     held = [(-count, type(module).__name__, module) for module, count in counts if count]
-    # of modules that hold equally many, gc lists the inner ones first as they were made first
+    # of modules with equally many, gc lists the inner ones first, because they were made first
     held.reverse()
     return [module for *_, module in sorted(held, key=lambda entry: entry[:2])]
 
@@ -61,7 +61,7 @@ def _modules_with(parameters: Iterable[torch.Tensor], modules: Sequence[torch.nn
 def named_parameters(
     optimizer: torch.optim.Optimizer, modules: Sequence[torch.nn.Module]
 ) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
-    """An optimizer's parameters by name, in its own order, and the buffers of the live modules that they belong to.
+    """An optimizer's parameters by name, in its own order, and the buffers of the live modules that contain them.
 
     Names are `Class.path.to.parameter`, so that they are the same in two runs of differently written scripts.
     """

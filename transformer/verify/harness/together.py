@@ -1,7 +1,7 @@
-"""Compares an evaluation of all of a rollout's rows in one call with one of single steps.
+"""Compares the evaluation of all of a rollout's rows in one call with evaluations of single steps.
 
-Under --compile, a converted script may leave values and log-probabilities to one call after the rollout. That a
-step's rows are the same in it as by themselves was concluded from the network's code; here it is looked at.
+Under --compile, a converted script may compute values and log-probabilities in one call after the rollout. From the
+network's code it was concluded that a step's rows are the same in that call as on their own; here this is measured.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .state import random_states, set_random_states
 from .trees import map_tensors, named_tensors
 
 FIRST = 3
-"""So many evaluations are compared, and every nth one after that."""
+"""The number of evaluations to compare, after which only every nth is."""
 
 Steps = Sequence[torch.Tensor]
 
@@ -26,14 +26,14 @@ class Together:
     """The hook of calls `f(torch.cat([...]), x=torch.cat([...]))`, whose lists it is given."""
 
     def __init__(self, journal: Journal, every: int, by_step: bool = False) -> None:
-        """Compare every nth call; where `by_step`, give the script what single steps return."""
+        """Compare every nth call; if `by_step`, pass the results of single steps on to the script."""
         self._journal = journal
         self._every = every
         self._by_step = by_step
         self._calls: dict[str, int] = {}
 
     def replace(self, function: Any) -> Any:
-        """The function to call with lists of steps in the place of whole batches."""
+        """The function to call with lists of steps instead of whole batches."""
         name = f"{getattr(function, '__name__', type(function).__name__)} of all steps"
 
         def call(*args: Steps, **kwargs: Steps) -> Any:
@@ -54,7 +54,7 @@ class Together:
         return call
 
     def finish(self) -> None:
-        """Write down how often each function was called."""
+        """Record how often each function was called."""
         if self._by_step and self._calls:
             self._journal.add("regrouped", "evaluate-once")
         for name, calls in self._calls.items():
@@ -64,7 +64,7 @@ class Together:
 def _single(
     function: Callable[..., Any], chosen: Sequence[int], args: Sequence[Steps], kwargs: Mapping[str, Steps]
 ) -> list[Any]:
-    """What the function returns for each of these steps alone; generators are left as they were."""
+    """The function's results for each of these steps alone; generators are left unchanged."""
     before = random_states()
     try:
         return [function(*(a[i] for a in args), **{k: v[i] for k, v in kwargs.items()}) for i in chosen]
@@ -75,7 +75,7 @@ def _single(
 def _apart(
     result: Any, expected: Sequence[Any], chosen: Sequence[int], args: Sequence[Steps], kwargs: Mapping[str, Steps]
 ) -> Iterator[Error]:
-    """How far the rows of these steps are at most from what the function returns for them alone, by tensor."""
+    """The largest distance of these steps' rows from the function's results for them alone, by tensor."""
     sizes = [len(rows) for rows in next(iter((*args, *kwargs.values())))]
     worst: dict[str, Error] = {}
     for i, alone in zip(chosen, expected, strict=True):

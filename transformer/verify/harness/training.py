@@ -1,4 +1,4 @@
-"""Which code of a script trains: the loop around the steps of environment and optimizer, and what that calls."""
+"""The training code of a script: the loop around environment and optimizer steps, and the functions it calls."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 _OF_ENVIRONMENTS = frozenset("step reset close render".split())
-"""What is called of an environment. A file's own environments are no part of the training."""
+"""Methods of environments. A file's own environments are not part of training."""
 _NETWORKS = (".forward", ".__call__")
-"""What runs when an object is called."""
+"""Methods that run when an object is called."""
 
 _Functions = Mapping[str, list[ast.FunctionDef]]
 
@@ -17,8 +17,7 @@ _Functions = Mapping[str, list[ast.FunctionDef]]
 def training_code(tree: ast.Module) -> set[ast.AST]:
     """All nodes of the loops that both step an environment and run a backward pass, and of what those loops call.
 
-    Functions and methods of the file are followed by their names, whatever object they are called of. Empty where
-    no such loop is found.
+    Functions and methods of the file are followed by name, for any object. Empty if there is no such loop.
     """
     functions = _functions(tree)
     loops = [loop for loop in ast.walk(tree) if isinstance(loop, (ast.For, ast.While)) and _trains(loop, functions)]
@@ -28,7 +27,7 @@ def training_code(tree: ast.Module) -> set[ast.AST]:
 
 
 def _functions(tree: ast.Module) -> _Functions:
-    """The file's functions by name, its methods by their names after a dot; a class has its constructor."""
+    """The file's functions by name, and its methods by name with a leading dot; a class stands for its constructor."""
     found: defaultdict[str, list[ast.FunctionDef]] = defaultdict(list)
     owners = {stmt: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for stmt in node.body}
     for node in ast.walk(tree):
@@ -64,7 +63,7 @@ def _calls(part: ast.AST) -> Iterator[ast.Call]:
 
 
 def _name(call: ast.Call) -> str:
-    """The last part of the name of what is called."""
+    """The last part of the called name."""
     return str(getattr(call.func, "attr", getattr(call.func, "id", "")))
 
 

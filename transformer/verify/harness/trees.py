@@ -12,7 +12,7 @@ TensorFunction = Callable[[torch.Tensor], torch.Tensor]
 
 
 def map_tensors(function: TensorFunction, tree: Any) -> Any:
-    """The same structure with `function` applied to every tensor; anything else is kept as it is."""
+    """The same structure with `function` applied to every tensor; everything else is kept."""
     if isinstance(tree, torch.Tensor):
         return function(tree)
     if _is_tensordict(tree):
@@ -27,7 +27,7 @@ def map_tensors(function: TensorFunction, tree: Any) -> Any:
 
 
 def named_tensors(tree: Any, name: str) -> Iterator[tuple[str, torch.Tensor]]:
-    """Every tensor with the path that leads to it, `name` first."""
+    """Every tensor with its path, which starts with `name`."""
     if isinstance(tree, torch.Tensor):
         yield name, tree
     elif _is_tensordict(tree) or isinstance(tree, Mapping):
@@ -39,7 +39,7 @@ def named_tensors(tree: Any, name: str) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def clone(tree: Any) -> Any:
-    """A copy whose tensors and arrays share no memory with the original's, and belong to no autograd graph."""
+    """A copy whose tensors and arrays share no memory with the original's and are in no autograd graph."""
     return _copied_arrays(map_tensors(lambda t: t.detach().clone().requires_grad_(t.requires_grad), tree))
 
 
@@ -52,9 +52,9 @@ def _copied_arrays(tree: Any) -> Any:
 
 
 def named_values(tree: Any, name: str) -> Iterator[tuple[str, torch.Tensor]]:
-    """Every tensor, array of numbers and number, as a tensor, with the path that leads to it; distributions hold some.
+    """Every tensor, numeric array and number, as a tensor with its path, including those in distributions.
 
-    What is on the host and no whole number was computed by networks in float32, and is rounded to that.
+    Floats on the host were computed by networks in float32, and are rounded to that.
     """
     if isinstance(tree, (bool, int, float, np.generic, np.ndarray)):
         array = np.asarray(tree)

@@ -1,8 +1,8 @@
-"""Lets a script run with its flags on and compiles nothing: everything behind the flags runs, and gives equal bits.
+"""Runs a script with its flags on while nothing is compiled: everything behind the flags runs, with equal bits.
 
-`torch.compile` and `CudaGraphModule` hand back what they are given. Within it the script is told that it is compiled or
-captured, where it asks; torch and tensordict are not. What a transform computes in another order on purpose is computed
-in the original's order for the script, so that all that follows can be compared bit by bit.
+`torch.compile` and `CudaGraphModule` return what they are given. If the script asks inside it whether it is compiled or
+captured, the answer is yes; torch and tensordict get the real answer. What a transform computes in another order on
+purpose is computed in the original's order for the script, so that everything after it can be compared bit by bit.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ Function = Callable[..., Any]
 
 
 class Uncompiled:
-    """What is replaced so that nothing is compiled."""
+    """The replacements by which nothing is compiled."""
 
     def __init__(self, journal: Journal, note_step: Callable[[torch.optim.Optimizer], None]) -> None:
         """Call `note_step` after each step of an optimizer that torch's own hooks do not see."""
         self.compiling = False
-        """Whether a function is running that torch.compile was given."""
+        """Whether a function passed to torch.compile is running."""
         self.capturing = False
-        """Whether one is that CudaGraphModule was given."""
+        """Whether a function passed to CudaGraphModule is running."""
         self._note_step = note_step
         self._together = Together(journal, every=1, by_step=True)
         self.hooks: dict[str, Hook] = {
@@ -58,7 +58,7 @@ class Uncompiled:
             if model is None:
                 return functools.partial(hand_back, **options)
             if isinstance(model, torch.nn.Module):
-                model.compile()  # asks torch.compile to make its call fast, which is this function
+                model.compile()  # passes its call to torch.compile, which is this function
                 return model
             self._note(model)
             return self._marking("compiling", True, model)
@@ -72,7 +72,7 @@ class Uncompiled:
         patch_on_import({"tensordict.nn": self._patch_tensordict})
 
     def finish(self) -> None:
-        """Write down what was computed in the original's order for the script."""
+        """Record what was computed in the original's order for the script."""
         self._together.finish()
         self._steps.finish()
         self._journal.add("handed", self._handed)
@@ -96,13 +96,13 @@ class Uncompiled:
         module.CudaGraphModule = hand_back  # type: ignore[attr-defined]
 
     def _note(self, function: Any) -> None:
-        """Write down what would be compiled or captured."""
+        """Record what would be compiled or captured."""
         whole = inspect.ismethod(function) and isinstance(function.__self__, torch.nn.Module)
         named = type(function.__self__) if whole and function.__name__ == "_call_impl" else function
         self._handed.append(getattr(named, "__name__", type(named).__name__))
 
     def _marking(self, mark: str, value: bool, function: Function) -> Function:
-        """`function`, during whose calls the attribute `mark` has this value."""
+        """Wrap `function` to set the attribute `mark` to this value during its calls."""
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -116,8 +116,8 @@ class Uncompiled:
         return call
 
     def _replace_layout(self, function: Any) -> Any:
-        """`to` or `contiguous`, without `memory_format=torch.channels_last`, in which convolutions and norms add up in
-        another order."""
+        """Replace `to` or `contiguous` to ignore `memory_format=torch.channels_last`, with which sums have another
+        order."""
 
         def call(*args: Any, **kwargs: Any) -> Any:
             if kwargs.get("memory_format") is torch.channels_last:
@@ -128,7 +128,7 @@ class Uncompiled:
         return call
 
     def _replace_unwrap(self, function: Any) -> Any:
-        """`inspect.unwrap`, or one that has steps of optimizers noted, which lose torch's hooks by it."""
+        """Replace `inspect.unwrap`, so that unwrapped optimizer steps, which lose torch's hooks, are still noted."""
         if function is not inspect.unwrap:
             return function
 
