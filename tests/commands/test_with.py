@@ -31,7 +31,7 @@ def test_one_file_comes_out() -> None:
     done = run("train.py", "--with", "agent.py", "--output-dir", "out")
     assert done.exit_code == 0, done.output
     assert "one-file" in done.stdout
-    assert "Of agent.py." in done.stdout
+    assert "From agent.py." in done.stdout
     assert [path.name for path in Path("out").iterdir()] == ["train.py"]
     text = Path("out/train.py").read_text()
     assert "# From agent.py\nclass Agent(nn.Module):" in text
@@ -65,7 +65,7 @@ def test_a_file_that_is_not_imported_is_bad_usage() -> None:
 def test_standard_input_has_no_files_beside_it() -> None:
     done = CliRunner().invoke(main, ["-", "--with", "agent.py"], input=Path("train.py").read_text())
     assert done.exit_code == 2
-    assert "--with needs a script that is a file" in done.stderr
+    assert "--with needs a script in a file" in done.stderr
 
 
 def test_a_given_file_is_never_overwritten() -> None:
@@ -78,7 +78,7 @@ def test_a_refusal_names_file_and_line() -> None:
     Path("agent.py").write_text(f"{NETWORK}\n\nNAME = __name__\nprint(NAME)\n")
     done = run("train.py", "--with", "agent.py", "-o", "lean.py")
     assert done.exit_code == 1
-    assert "agent.py:21:8: LC009 `__name__` is that of agent.py alone" in done.stderr
+    assert "agent.py:21:8: LC009 `__name__` is specific to agent.py" in done.stderr
     assert not Path("lean.py").exists()
     found = json.loads(run("train.py", "--with", "agent.py", "-o", "lean.py", "--format", "json").stdout)
     (finding,) = found["scripts"][0]["diagnostics"]

@@ -304,7 +304,7 @@ REFUSED = {
     ),
     "names of a library that are not known": (
         {"train.py": f"{TRAIN}from torch.nn import *\n", "agent.py": AGENT},
-        ["train.py:3: LC009 what `import *` binds here is not known, and may be another file's name"],
+        ["train.py:3: LC009 the names that `import *` binds here are not known, and may be those of another file"],
     ),
     "the module itself": (
         {"train.py": "import agent\nagent.size = 3\nprint(agent)\nprint(agent.other)\n", "agent.py": "size = 2\n"},

@@ -40,7 +40,7 @@ COMPILE_WARMUP = 1
 GRAPH_MODE_WARMUP = 3
 """With torch.compile's own CUDA graphs, the first calls compile, warm up and record."""
 CAPTURED_IN_CALL = 2
-"""CUDA graphs are captured in this call at the latest, so that functions called once per iteration are replayed soon."""
+"""CUDA graphs are captured in this call at the latest, so that functions called once per iteration get replayed."""
 ROUNDING = {"exp_avg": 1e-5, "square_avg": 1e-10}
 """The limit for a negligible running mean of gradients, or of their squares, relative to the root mean square."""
 REMEMBERED = 100_000
