@@ -1,5 +1,5 @@
 "use strict";
-// Stepping, folding, blame and colours of the page. Without scripts all steps stand one below the other.
+// Stepping, folding, blame and colours of the page. Without JavaScript all steps are shown one below the other.
 (() => {
   const root = document.documentElement;
   const $ = (selector, from = document) => from.querySelector(selector);
@@ -12,12 +12,12 @@
   root.classList.add("js");
   for (const element of [$("#theme"), $(".hint"), $("#history"), ...all(".pager, .tools")]) element.hidden = false;
 
-  // --- Steps: each is a section; the fragment says which one is shown, and where in it.
+  // --- Steps: each is a section; the fragment selects the one to show, and the place in it.
 
   const current = () => sections.findIndex((section) => section.classList.contains("current"));
   const link = (section) => links.find((a) => a.hash === `#${section.id}`);
 
-  // The next section that somebody steps to: what changed nothing is opened by its name alone.
+  // The next section when stepping: sections without changes are opened only by name.
   function beside(k, by) {
     do k += by; while (sections[k]?.classList.contains("left-out"));
     return sections[k];
@@ -53,7 +53,7 @@
     }
   }
 
-  // Unlike setting the fragment, this leaves the focus alone, and is done when it returns.
+  // Unlike setting the fragment, this keeps the focus, and completes before it returns.
   function go(id) {
     history.pushState(null, "", `#${id}`);
     open();
@@ -80,7 +80,7 @@
     }
   });
 
-  // --- Folds: the lines that they hide are kept once for all steps, in a template.
+  // --- Folds: a template stores the hidden lines once for all steps.
 
   const lines = $("#lines").content.children;
 
@@ -125,7 +125,7 @@
     }
   });
 
-  // --- Blame: the history of the line of the result that is pointed at or focused.
+  // --- Blame: the history of the result line under the pointer or with the focus.
 
   const result = $("#result"), original = $("#original"), story = $("#history");
 
@@ -182,7 +182,7 @@
     }
   });
 
-  // --- Colours: as the system has them, or light, or dark.
+  // --- Colours: those of the system, light, or dark.
 
   const theme = $("#theme");
   const themes = { "": "auto", light: "light", dark: "dark" };

@@ -82,7 +82,7 @@ def outcome(*pairs: tuple[str, str]) -> tuple[str, Applied | Skipped]:
 
 def test_every_place_calls_one_method() -> None:
     after, _ = outcome()
-    assert f'    def decide(self, state):\n        """Decide on the actions."""\n        return {CALL}\n' in after
+    assert f'    def decide(self, state):\n        """Choose the actions."""\n        return {CALL}\n' in after
     assert after.count("return self.decide(state).item()") == 2
     assert after.count(CALL) == 1
 

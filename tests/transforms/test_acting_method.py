@@ -16,7 +16,7 @@ def get_action(obs):
 CALL = "action, logprob, value = get_action(next_obs)\nvalues[step] = value.flatten()"
 NAMED = {
     **FLAGS,
-    "before_loop": 'def policy(next_obs):\n    """Decide on the actions."""\n    return get_action(next_obs)\n\n',
+    "before_loop": 'def policy(next_obs):\n    """Choose the actions."""\n    return get_action(next_obs)\n\n',
     "act": CALL.replace("get_action(", "policy("),
 }
 
@@ -47,7 +47,7 @@ REWRITES = [
         deciding(DETACHED, CALL.replace("get_action(next_obs)", "get_action(next_obs.to(device))")),
         {
             **FLAGS,
-            "before_loop": 'def policy(observation):\n    """Decide on the actions."""\n'
+            "before_loop": 'def policy(observation):\n    """Choose the actions."""\n'
             "    return get_action(observation)\n\n",
             "act": CALL.replace("get_action(next_obs)", "policy(next_obs.to(device))"),
         },
@@ -60,7 +60,7 @@ REWRITES = [
         },
         {
             **FLAGS,
-            "before_loop": 'def policy(next_obs):\n    """Decide on the actions."""\n'
+            "before_loop": 'def policy(next_obs):\n    """Choose the actions."""\n'
             "    return agent.get_action_and_value(next_obs)\n\n",
             "act": edited("act", "agent.get_action_and_value", "policy"),
         },

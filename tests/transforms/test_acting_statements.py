@@ -43,7 +43,7 @@ def test_statements_become_a_method_and_what_is_kept_is_computed_there() -> None
     after = converted(SCRIPT)
     assert (
         "    @torch.no_grad()\n    def decide(self, state):\n"
-        '        """Decide on the actions."""\n'
+        '        """Choose the actions."""\n'
         "        # tanh keeps the mean within the torque's bounds\n" + MEAN + NORMAL + DRAW + "        log_prob = "
         "normal.log_prob(action).sum(-1)\n        return action, log_prob\n\n    def act(self, observation, memory):\n"
         + STATE
@@ -285,7 +285,7 @@ def test_statements_of_the_training_loop_become_a_function() -> None:
     )
     after = converted(source)
     assert (
-        '    def decide(state):\n        """Decide on the actions."""\n'
+        '    def decide(state):\n        """Choose the actions."""\n'
         "        drawn = Normal(torch.tanh(acting(state)), 0.5)\n        action = drawn.sample()\n"
         "        log_prob = drawn.log_prob(action).sum(-1)\n        return action, log_prob\n" in after
     )
@@ -294,7 +294,7 @@ def test_statements_of_the_training_loop_become_a_function() -> None:
 
 WRITTEN_OUT = read(FIXTURES / "written_out.py").content
 DECIDED = (
-    '    def decide(x):\n        """Decide on the actions."""\n'
+    '    def decide(x):\n        """Choose the actions."""\n'
     "        dist = Normal(actor(x), log_std.exp())\n        action = dist.sample()\n"
     "        logprob = dist.log_prob(action).sum(-1)\n        value = critic(x).squeeze(-1)\n"
     "        return action, logprob, value\n"

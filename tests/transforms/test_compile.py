@@ -39,7 +39,7 @@ def compiled(*functions: str, steady: bool = False, checks: str = CHECKS) -> str
 
 
 FINITE = """\
-# Distributions check nothing then, and would go on with parameters that are no numbers
+# Compiled distributions check nothing, and would continue with parameters that are NaN
 if (args.compile or args.cudagraphs) and not torch.stack([p.isfinite().all() for p in agent.parameters()]).all():
     raise ValueError("the parameters of agent are no longer finite")
 """

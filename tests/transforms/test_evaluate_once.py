@@ -29,7 +29,7 @@ STEP = """\
 """
 ACT = """\
 def act(observation):
-    return agent.get_action_and_value(observation)[0]  # what else it returns can wait
+    return agent.get_action_and_value(observation)[0]  # the other results are computed later
 
 
 """

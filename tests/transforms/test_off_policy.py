@@ -618,7 +618,7 @@ def noisy(spread: str = "self.register_buffer('spread', torch.tensor([[0.3, 0.2]
 def test_noise_is_drawn_without_a_check() -> None:
     assert made("sampling", noisy()).splitlines() == [
         "def normal(mean, std):",
-        '"""Draw as torch.normal(mean, std) does, but for its check of std, which reads a tensor on the host."""',
+        '"""Draw as torch.normal(mean, std) does, without its check of std, which reads a tensor on the host."""',
         "return torch.randn(std.shape, dtype=std.dtype, device=std.device).mul_(std).add_(mean)",
         "q_values += normal(0, q_network.spread * args.tau)",
     ]

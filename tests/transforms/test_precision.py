@@ -18,7 +18,7 @@ from transformer import Applied, convert
 
 HEAD = """\
 class Head(nn.Linear):
-    \"\"\"A network's last layer, which computes in float32 under autocast, too.\"\"\"
+    \"\"\"A network's last layer, which computes in float32 even under autocast.\"\"\"
 
     def forward(self, x):
         with torch.autocast(x.device.type, enabled=False):
@@ -36,7 +36,7 @@ AUTOCAST = """\
         _, newlogprob, entropy, newvalue = agent.get_action_and_value(b_obs[mb_inds], b_actions.long()[mb_inds])
     ratio ="""
 TF32 = """\
-    if args.precision == "tf32":  # matrix products of float32 may round what they multiply to 10 bits
+    if args.precision == "tf32":  # float32 matrix products may round their inputs to 10 bits
         torch.set_float32_matmul_precision("high")
 
     for iteration in """

@@ -13,7 +13,7 @@ from scripts import PARTS, script
 
 from transformer import Applied, Skipped, convert
 
-ABOVE = "# Host tuning, above all that loads torch; it changes how fast this runs, and no result\n"
+ABOVE = "# Host tuning, above everything that loads torch; it changes the speed, but no result\n"
 THREADS = """\
 if "OMP_WAIT_POLICY" not in os.environ:
     # OpenMP's idle threads would spin for milliseconds on the processors that the environments' threads need
@@ -27,7 +27,7 @@ if platform.machine() == "x86_64":
 MEMORY = """\
 libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 if hasattr(libc, "mallopt"):
-    # glibc would give a minibatch's images back to the system, which zeroes each page that the next one asks for
+    # glibc would return a minibatch's images to the system, which zeroes every page for the next minibatch
     libc.mallopt(-3, 64 << 20) or libc.mallopt(-3, 32 << 20)  # M_MMAP_THRESHOLD; older versions take less
     libc.mallopt(-1, 256 << 20)  # M_TRIM_THRESHOLD
 """

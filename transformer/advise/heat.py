@@ -164,7 +164,7 @@ class Heats:
     # --- what steps what, through calls ----------------------------------------------------------------------
 
     @cached_property
-    def _steps(self) -> dict[str, list[ast.AST]]:
+    def _step_nodes(self) -> dict[str, list[ast.AST]]:
         optimizer: list[ast.AST] = list(self._roles.optimizer_steps)
         if not optimizer:  # the optimizer is made elsewhere
             optimizer = [n for n in self._tree.of(ast.Call) if method(n) == "backward"]
@@ -186,7 +186,9 @@ class Heats:
                 return self._defined.get("forward", ())
             return [f for f in self._defined.get(func.id, ()) if not self._is_method(f)]
         if isinstance(func, ast.Attribute):
-            if call in self._steps["update"] or (isinstance(func.value, ast.Name) and func.value.id in self._imported):
+            if call in self._step_nodes["update"] or (
+                isinstance(func.value, ast.Name) and func.value.id in self._imported
+            ):
                 return ()
             own = self._class_of(func.value)
             methods = [f for f in self._defined.get(func.attr, ()) if self._is_method(f)]
@@ -228,7 +230,7 @@ class Heats:
     def _stepping(self) -> dict[str, list[tuple[ast.AST, bool]]]:
         """The nodes that step, and calls of functions that do; each with whether it steps once, not in a loop."""
         found: dict[str, list[tuple[ast.AST, bool]]] = {}
-        for role, steps in self._steps.items():
+        for role, steps in self._step_nodes.items():
             nodes: dict[ast.AST, bool] = dict.fromkeys(steps, True)
             grown = True
             while grown:

@@ -118,13 +118,13 @@ class _Phases:
             for learn in learning:
                 theirs = self._tree.loops_around(learn)
                 common = [loop for loop in self._tree.loops_around(act) if loop in theirs]
-                apart = self._apart(common[0].body, act, learn) if common else None
+                apart = self._separating_block(common[0].body, act, learn) if common else None
                 depth = len(common)
                 if apart is not None and (best is None or depth > best[0]):
                     best = depth, *apart
         return None if best is None else best[1:]
 
-    def _apart(
+    def _separating_block(
         self, block: list[ast.stmt], act: ast.AST, learn: ast.AST
     ) -> tuple[list[ast.stmt], ast.stmt, ast.stmt] | None:
         """The block inside which the two are in different statements, the rollout first."""
@@ -134,7 +134,7 @@ class _Phases:
         if first is not last:
             return (block, first, last) if block.index(first) < block.index(last) else None
         inner = [getattr(first, name, []) for name in ("body", "orelse", "finalbody")]
-        found = (self._apart(b, act, learn) for b in inner if isinstance(b, list))
+        found = (self._separating_block(b, act, learn) for b in inner if isinstance(b, list))
         return next((apart for apart in found if apart is not None), None)
 
     def _statement_in(self, block: list[ast.stmt], node: ast.AST) -> ast.stmt | None:

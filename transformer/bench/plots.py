@@ -58,23 +58,23 @@ def _speeds(axes: Axes, measured: Sequence[Mapping[str, Any]]) -> None:
         below, above = speed["median"] - speed["low"], speed["high"] - speed["median"]
         axes.barh(i, speed["median"], xerr=[[below], [above]], color=f"C{i}", capsize=3)
         axes.text(0, i, f" {result['ratio']['median']:.2f}x", va="center", fontsize=9, color="white")
-    _names(axes, measured)
+    _label_rows(axes, measured)
     axes.set_xlabel("environment steps per second (line: 95% interval of the median)")
 
 
 def _phases(axes: Axes, measured: Sequence[Mapping[str, Any]]) -> None:
     for i, result in enumerate(measured):
         left = 0.0
-        for phase, width in _parts(result).items():
+        for phase, width in _disjoint_parts(result).items():
             axes.barh(i, 1e6 * width, left=1e6 * left, color=_COLOURS[phase], label=_LABELS.get(phase, phase))
             left += width
-    _names(axes, measured)
+    _label_rows(axes, measured)
     axes.set_xlabel("microseconds per environment step")
     handles = {label: handle for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
     axes.legend(handles.values(), handles, fontsize=7, ncols=6, loc="lower center", bbox_to_anchor=(0.5, 1.0))
 
 
-def _parts(result: Mapping[str, Any]) -> dict[str, float]:
+def _disjoint_parts(result: Mapping[str, Any]) -> dict[str, float]:
     """Seconds per step of disjoint parts, in the order of an iteration; the unknown part is last."""
     split = result["seconds_per_step"]
     if "rollout" not in split:
@@ -99,6 +99,6 @@ def _progress(axes: Axes, measured: Sequence[Mapping[str, Any]]) -> None:
     axes.legend(fontsize=8)
 
 
-def _names(axes: Axes, measured: Sequence[Mapping[str, Any]]) -> None:
+def _label_rows(axes: Axes, measured: Sequence[Mapping[str, Any]]) -> None:
     axes.set_yticks(range(len(measured)), [r["name"] for r in measured])
     axes.invert_yaxis()

@@ -83,7 +83,13 @@ def convert(
     targets = _targets(scripts, file, output_dir) if file or output_dir or not diff else [None] * len(scripts)
     if check and None in targets:
         raise click.UsageError("--check needs a file to compare with; name it with -o or --output-dir")
-    put = partial(_check, together=together) if check else _print_diff if diff else partial(_write, force=force)
+    put = (
+        partial(_compare_with_output, together=together)
+        if check
+        else _print_diff
+        if diff
+        else partial(_write, force=force)
+    )
     try:
         for path in targets:
             if path is not None:
@@ -165,7 +171,7 @@ def _write(result: Result, data: bytes, script: Path | None, *, force: bool) -> 
     return result
 
 
-def _check(result: Result, data: bytes, script: Path | None, *, together: Sequence[Path] = ()) -> Result:
+def _compare_with_output(result: Result, data: bytes, script: Path | None, *, together: Sequence[Path] = ()) -> Result:
     assert result.output is not None, "asked for"
     stale = output.staleness(Path(result.output), data)
     others = [word for file in together for word in ("--with", str(file))]

@@ -189,7 +189,7 @@ def _excerpt_as_json(found: Excerpt) -> dict[str, Any]:
 
 def diagnostic_as_json(d: Diagnostic, source: str = "") -> dict[str, Any]:
     """A finding as plain data, with the line that it is in where that is known: `source` is the script's text."""
-    found = _shown(d, source)
+    found = _excerpt_of(d, source)
     return {
         **({"file": d.file} if d.file else {}),
         "code": d.code,
@@ -202,7 +202,7 @@ def diagnostic_as_json(d: Diagnostic, source: str = "") -> dict[str, Any]:
     }
 
 
-def _shown(d: Diagnostic, source: str) -> Excerpt | None:
+def _excerpt_of(d: Diagnostic, source: str) -> Excerpt | None:
     """The line that a finding is in; None where it is about the file as a whole, or that cannot be read."""
     if (d.line, d.column) == (1, 1):
         return None
@@ -287,7 +287,7 @@ def print_diagnostics(console: Console, script: str, diagnostics: Sequence[Diagn
     for d in diagnostics:
         style = linked(console, f"codes/{d.code}", "red" if d.severity == "error" else "yellow")
         print_line(console, f"{d.file or script}:{d.line}:{d.column}: ", (d.code, style), f" {d.message}")
-        found = _shown(d, source)
+        found = _excerpt_of(d, source)
         for line in pointed(found) if found else ():
             print_line(console, "    ", line)
         print_line(console, (f"    {d.advice}", "dim"))
@@ -361,7 +361,7 @@ def _print_steps(console: Console, result: Result, *, verbose: bool) -> None:
     from rich.text import Text
 
     what = f"{len(result.applied)} transforms applied"
-    print_line(console, (what, "bold"), "  ", _lines(result.stats))
+    print_line(console, (what, "bold"), "  ", _line_counts(result.stats))
     applied, left, rest = list[tuple[Cell, ...]](), list[tuple[Cell, ...]](), list[tuple[Cell, ...]]()
     unneeded = list[str]()
     held = left_as_it_was(result.conversion)
@@ -371,7 +371,7 @@ def _print_steps(console: Console, result: Result, *, verbose: bool) -> None:
         name = _named(console, step.transform.name)
         if isinstance(step.outcome, Applied):
             did = step.transform.summary if verbose else step.brief
-            applied.append((name, _lines(_stats(step)), _told(did, step.outcome.lesser_notes)))
+            applied.append((name, _line_counts(_stats(step)), _told(did, step.outcome.lesser_notes)))
         elif isinstance(step.outcome, Skipped) and step.outcome.left_as_it_was:
             if verbose and step.transform.name not in shown:
                 left.append((name, _told(reason, ())))
@@ -424,7 +424,7 @@ def _print_overview(console: Console, results: Sequence[Result]) -> None:
         else:
             outcome = Text(r.output or "", "green")
         applied = f"{len(r.applied)} of {len(r.conversion.steps)}" if r.applied else ""
-        lines = _lines(r.stats) if r.applied else ""
+        lines = _line_counts(r.stats) if r.applied else ""
         rows.append((r.script, applied, lines, str(len(r.conversion.warnings) or ""), outcome))
     print_rows(console, rows, prose=False)
 
@@ -433,7 +433,7 @@ def _stats(step: Step) -> Stats:
     return compare(step.before, step.after).stats
 
 
-def _lines(stats: Stats) -> Text:
+def _line_counts(stats: Stats) -> Text:
     from rich.text import Text
 
     moved = (f"  {stats.moved} moved", "cyan") if stats.moved else ""

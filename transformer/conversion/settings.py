@@ -19,7 +19,7 @@ class SettingsError(ValueError):
     """The table has an unknown key or an invalid value; the message names the file and key, and what is valid."""
 
 
-def _names(value: Any) -> tuple[str, ...]:
+def _transform_names(value: Any) -> tuple[str, ...]:
     if isinstance(value, list) and all(isinstance(name, str) for name in value):
         return tuple(value)
     raise ValueError("a list of names of transforms")
@@ -52,8 +52,8 @@ def _key(read: Callable[[Any], Any]) -> Any:
 class Settings:
     """The settings; None means not set. Each field is a key of the table and an argument of `convert`."""
 
-    select: tuple[str, ...] | None = _key(_names)
-    ignore: tuple[str, ...] | None = _key(_names)
+    select: tuple[str, ...] | None = _key(_transform_names)
+    ignore: tuple[str, ...] | None = _key(_transform_names)
     tune: bool | None = _key(_truth)
     measure: bool | None = _key(_truth)
     distribute: bool | None = _key(_truth)
@@ -102,11 +102,11 @@ def _read_nearest(directory: Path) -> Settings:
         except ValueError as error:
             raise SettingsError(f"{file}: {error}") from None
         if table is not None:
-            return _read(table, f"{file}: [{TABLE}]")
+            return _parsed(table, f"{file}: [{TABLE}]")
     return Settings()
 
 
-def _read(table: Any, where: str) -> Settings:
+def _parsed(table: Any, where: str) -> Settings:
     if not isinstance(table, dict):
         raise SettingsError(f"{where} is not a table")
     known = {key.name.replace("_", "-"): key for key in fields(Settings)}

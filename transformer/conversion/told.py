@@ -27,14 +27,14 @@ def left_as_it_was(conversion: Conversion) -> list[Left]:
 
     Of alternative transforms, nothing is reported if one of them applied, and otherwise the reason that names a line.
     """
-    told = [(headline, _lines(headline)[:1]) for headline in conversion.first_told]
+    told = [(headline, _mentioned_lines(headline)[:1]) for headline in conversion.first_told]
     found: dict[str, Left] = {}
     for name, ways in _ways(conversion).items():
         reasons = [(way, way.outcome.reason) for way in ways if _is_left(way) and isinstance(way.outcome, Skipped)]
         if not reasons or any(way.applied for way in ways):
             continue
-        way, reason = next(((w, r) for w, r in reasons if _lines(r)), reasons[0])
-        if any(reason in headline or _lines(reason)[:1] == line != [] for headline, line in told):
+        way, reason = next(((w, r) for w, r in reasons if _mentioned_lines(r)), reasons[0])
+        if any(reason in headline or _mentioned_lines(reason)[:1] == line != [] for headline, line in told):
             continue
         if reason in found:
             found[reason] = replace(found[reason], names=(*found[reason].names, name))
@@ -78,7 +78,7 @@ def needs_another(step: Step) -> bool:
 
 def warnings_told(conversion: Conversion) -> list[Diagnostic]:
     """The warnings, except those about a line that a headline already mentions."""
-    named = {line for headline in conversion.first_told for line in _lines(headline)}
+    named = {line for headline in conversion.first_told for line in _mentioned_lines(headline)}
     return [w for w in conversion.warnings if w.file or str(w.line) not in named]
 
 
@@ -86,5 +86,5 @@ def _is_left(step: Step) -> bool:
     return isinstance(step.outcome, Skipped) and step.outcome.left_as_it_was and not needs_another(step)
 
 
-def _lines(sentence: str) -> list[str]:
+def _mentioned_lines(sentence: str) -> list[str]:
     return re.findall(r"\bline (\d+)\b", sentence)

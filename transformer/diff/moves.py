@@ -140,7 +140,7 @@ def _widened(block: Move, old: Outline, new: Outline, free_old: set[int], free_n
                 break
             free_old.difference_update(before)
             free_new.difference_update(after)
-            block = Move(_joined(block.old, before), _joined(block.new, after), block.dedent)
+            block = Move(_spanning(block.old, before), _spanning(block.new, after), block.dedent)
     return block
 
 
@@ -160,5 +160,5 @@ def _is_version(old: Outline, before: range, new: Outline, after: range, dedent:
     )
 
 
-def _joined(one: range, other: range) -> range:
+def _spanning(one: range, other: range) -> range:
     return range(min(one.start, other.start), max(one.stop, other.stop))

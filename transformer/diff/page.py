@@ -166,7 +166,7 @@ def render_page(conversion: Conversion, script: str, verified: Verified | None =
     environment.filters["prose"] = _prose
     before, after = outline(conversion.original), outline(conversion.source)
     table = _LineTable()
-    steps = [s for s in _steps(conversion, table) if not _is_unasked(s.step)]
+    steps = [s for s in _step_views(conversion, table) if not _is_unasked(s.step)]
     told = left_as_it_was(conversion)
     first = {name for one in told for name in one.names}
     left = [s for s in steps if s.is_left and s.step.transform.name in first]
@@ -202,7 +202,7 @@ def versions() -> dict[str, str]:
     return found
 
 
-def _steps(conversion: Conversion, table: _LineTable) -> list[StepView]:
+def _step_views(conversion: Conversion, table: _LineTable) -> list[StepView]:
     told = {chapter.name: chapter for chapter in chapters(conversion)}
     views = []
     for step in conversion.steps:

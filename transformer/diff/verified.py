@@ -81,9 +81,9 @@ def read_verified(text: str) -> Verified:
             verdict=str(data["verdict"]),
             iterations=data.get("iterations"),
             versions={str(k): _version(v) for k, v in data.get("versions", {}).items()},
-            checks=tuple(map(_check, data["checks"])),
+            checks=tuple(map(_read_check, data["checks"])),
             scripts=data.get("scripts", {}),
-            notes=(*map(str, data.get("notes", ())), *_seeds(data.get("seeds"))),
+            notes=(*map(str, data.get("notes", ())), *_seeds_sentences(data.get("seeds"))),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise NotAVerification(f"not the output of lean-convert verify --format json ({error!r})") from None
@@ -94,7 +94,7 @@ def _version(version: str | bool) -> str:
     return {True: "available", False: "not available"}[version] if isinstance(version, bool) else version
 
 
-def _seeds(data: Mapping[str, Any] | None) -> list[str]:
+def _seeds_sentences(data: Mapping[str, Any] | None) -> list[str]:
     """A sentence about training with several seeds, if that was done."""
     if data is None:
         return []
@@ -102,17 +102,17 @@ def _seeds(data: Mapping[str, Any] | None) -> list[str]:
     return [f"Trained to the end with {len(data['flags_on'])} seeds, the returns {found} (p = {data['p_value']:.3f})."]
 
 
-def _check(data: Mapping[str, Any]) -> Check:
+def _read_check(data: Mapping[str, Any]) -> Check:
     return Check(
         name=str(data["name"]),
         status=str(data["status"]),
         reason=str(data.get("reason") or ""),
         findings=tuple(map(str, data.get("findings", ()))),
-        compared=tuple(map(_compared, data.get("compared", ()))),
+        compared=tuple(map(_read_compared, data.get("compared", ()))),
     )
 
 
-def _compared(data: Mapping[str, Any]) -> Compared:
+def _read_compared(data: Mapping[str, Any]) -> Compared:
     error, allowed, equal = data["largest_difference"], data["allowed"], bool(data["equal"])
     return Compared(
         what=str(data["what"]),

@@ -109,7 +109,7 @@ class _Reader:
             return
         if isinstance(stmt, ast.If) and self._conditional(stmt):
             return
-        if isinstance(stmt, ast.Expr) and self._seeds(stmt.value):
+        if isinstance(stmt, ast.Expr) and self._is_seeding(stmt.value):
             return
         call = self._assigned(stmt)
         if call is None:
@@ -209,7 +209,7 @@ class _Reader:
                 return False
         return bool(calls)
 
-    def _seeds(self, value: ast.expr) -> bool:
+    def _is_seeding(self, value: ast.expr) -> bool:
         """Whether a statement seeds the environment or its spaces with a parameter."""
         if not calls_method(value, "seed") or len(value.args) != 1 or value.keywords:
             return False

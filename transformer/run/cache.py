@@ -100,8 +100,8 @@ class Cache:
     def _load(self, key: str, name: str) -> Program | None:
         text = self.folder / key / name
         try:
-            _check(text.parent, text.parent.lstat())
-            return checked(text, *(_read(file) for file in (text, facts_file(text), text.with_name(SUMS))))
+            _check_private(text.parent, text.parent.lstat())
+            return checked(text, *(_read_file(file) for file in (text, facts_file(text), text.with_name(SUMS))))
         except FileNotFoundError as error:
             if not os.path.lexists(text.parent):
                 return None
@@ -217,7 +217,7 @@ def open_cache(folder: Path | None = None) -> Cache:
         missing.mkdir(mode=0o700, exist_ok=True)
     folder = folder.resolve()  # from here on no link is followed, because somebody might change it
     for above in (folder, *folder.parents):
-        _check(above, above.lstat(), sticky_is_fine=above != folder)
+        _check_private(above, above.lstat(), sticky_is_fine=above != folder)
     if folder.stat().st_mode & 0o077:
         raise NotPrivate(f"{folder} is open to other users: `chmod 700 {folder}`, and check its content")
     return Cache(folder)
@@ -237,7 +237,7 @@ def open_temporary() -> Cache:
         return Cache(Path(tempfile.mkdtemp(prefix="lean-convert-", dir="/dev/shm")), temporary=True)  # in memory
 
 
-def _check(path: Path, status: os.stat_result, *, sticky_is_fine: bool = False) -> None:
+def _check_private(path: Path, status: os.stat_result, *, sticky_is_fine: bool = False) -> None:
     """Make sure that nobody but the user and root could have written there.
 
     Raises:
@@ -254,7 +254,7 @@ def _check(path: Path, status: os.stat_result, *, sticky_is_fine: bool = False) 
         raise NotPrivate(f"other users may write to {path}: `chmod go-w {path}`, or {elsewhere}")
 
 
-def _read(file: Path) -> bytes:
+def _read_file(file: Path) -> bytes:
     # Do not block if it is a pipe
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     try:
@@ -265,7 +265,7 @@ def _read(file: Path) -> bytes:
         raise
     with os.fdopen(handle, "rb", closefd=True) as stream:
         status = os.fstat(handle)
-        _check(file, status)
+        _check_private(file, status)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "it is not a file", str(file))
         return stream.read()

@@ -335,9 +335,9 @@ class _Rebuild:
             before[0] = before[0].with_changes(leading_lines=blank)
             new[0] = new[0].with_changes(leading_lines=list(new[0].leading_lines)[len(blank) :])
             if isinstance(before[0], cst.FunctionDef) and self._source.tree.block(stmt)[0] is not stmt:
-                before[0] = _apart(before[0], e._gaps.get(stmt, 0))
+                before[0] = _with_gap(before[0], e._gaps.get(stmt, 0))
         if before and new:
-            new[0] = _apart(new[0], e._gaps.get(stmt, 0))
+            new[0] = _with_gap(new[0], e._gaps.get(stmt, 0))
         return [*before, *new, *e._after.get(stmt, ())]
 
     def _with_trailing_comment(self, stmt: ast.stmt, old: Line, new: list[Line]) -> list[Line]:
@@ -450,7 +450,7 @@ def without_blank_lines(line: Line) -> Line:
     return line.with_changes(leading_lines=leading)
 
 
-def _apart(line: Line, gap: int) -> Line:
+def _with_gap(line: Line, gap: int) -> Line:
     """A line with at least `gap` blank lines above it and its comments."""
     missing = gap - len(_leading_blanks(line))
     padding = [cst.EmptyLine(indent=False)] * max(missing, 0)

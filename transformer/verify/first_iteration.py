@@ -86,7 +86,7 @@ def _scalars(ours: Keyed, other: Keyed, theirs: Keyed) -> Iterator[Pair]:
         if a is None or b is None:
             yield f"scalar {key[0]}", _presence(a), _presence(b), math.inf
         elif by_clock is not None and same_number(a.value, by_clock.value):
-            yield f"scalar {key[0]}", repr(a.value), repr(b.value), _apart(a.value, b.value)
+            yield f"scalar {key[0]}", repr(a.value), repr(b.value), _relative_distance(a.value, b.value)
 
 
 def _prints(ours: Sequence[Print], other: Sequence[Print], theirs: Sequence[Print]) -> Iterator[Pair]:
@@ -94,23 +94,23 @@ def _prints(ours: Sequence[Print], other: Sequence[Print], theirs: Sequence[Prin
         if a is None or b is None:
             yield f"printed line {i}", _presence(a), _presence(b), math.inf
         elif by_clock is not None and by_clock.line == a.line:
-            yield f"printed line {i}", repr(a.line), repr(b.line), _apart_text(a.line, b.line)
+            yield f"printed line {i}", repr(a.line), repr(b.line), _text_distance(a.line, b.line)
 
 
 def _presence(entry: object | None) -> str:
     return LACKING if entry is None else "logged"
 
 
-def _apart(a: float, b: float) -> float:
+def _relative_distance(a: float, b: float) -> float:
     """|a - b| over |a|, with a lower bound on |a|."""
     if same_number(a, b):
         return 0.0
     return abs(a - b) / max(abs(a), LOGGED_SMALL) if math.isfinite(a) and math.isfinite(b) else math.inf
 
 
-def _apart_text(a: str, b: str) -> float:
+def _text_distance(a: str, b: str) -> float:
     """The largest such distance between the numbers in two lines; infinite if the text between them differs."""
     if _NUMBER.split(a) != _NUMBER.split(b):
         return math.inf
     numbers = zip(_NUMBER.findall(a), _NUMBER.findall(b), strict=True)
-    return max((_apart(float(x), float(y)) for x, y in numbers), default=0.0)
+    return max((_relative_distance(float(x), float(y)) for x, y in numbers), default=0.0)

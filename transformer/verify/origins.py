@@ -36,7 +36,7 @@ class Origins:
                 self._values["." + node.name] += [
                     s.value for s in ast.walk(node) if isinstance(s, ast.Return) and s.value is not None
                 ]
-            elif isinstance(node, ast.Call) and (signature := signatures.get(_name(node.func))):
+            elif isinstance(node, ast.Call) and (signature := signatures.get(_called_name(node.func))):
                 self._pass(signature, node)
 
     def expressions(self, value: ast.expr, depth: int = _DEEP) -> Iterator[ast.expr]:
@@ -57,7 +57,7 @@ class Origins:
 
     def by_arithmetic(self, value: ast.expr) -> list[Option]:
         """The same, if only arithmetic leads from the options to the value; otherwise none."""
-        plain = all(isinstance(n, _ARITHMETIC) for v in self.expressions(value) for n in _parts(v))
+        plain = all(isinstance(n, _ARITHMETIC) for v in self.expressions(value) for n in _value_nodes(v))
         return self.options(value) if plain else []
 
     def _assign(self, target: ast.expr, value: ast.expr | None) -> None:
@@ -101,7 +101,7 @@ def _is_property(node: ast.FunctionDef) -> bool:
     return any("property" in ast.unparse(d) for d in node.decorator_list)
 
 
-def _name(function: ast.expr) -> str:
+def _called_name(function: ast.expr) -> str:
     return str(getattr(function, "attr", getattr(function, "id", "")))
 
 
@@ -110,7 +110,7 @@ def _key(node: ast.expr) -> str:
     return f".{node.attr}" if isinstance(node, ast.Attribute) else str(getattr(node, "id", ""))
 
 
-def _parts(value: ast.expr) -> Iterator[ast.AST]:
+def _value_nodes(value: ast.expr) -> Iterator[ast.AST]:
     """The nodes of an expression, except the objects of attributes and called functions."""
     waiting: list[ast.AST] = [value]
     while waiting:
@@ -128,4 +128,4 @@ def _parts(value: ast.expr) -> Iterator[ast.AST]:
 
 def _leaves(value: ast.expr) -> Iterator[ast.Name | ast.Attribute]:
     """The names and attributes that an expression reads."""
-    return (node for node in _parts(value) if isinstance(node, (ast.Name, ast.Attribute)))
+    return (node for node in _value_nodes(value) if isinstance(node, (ast.Name, ast.Attribute)))

@@ -62,7 +62,7 @@ def verify_ranks(task: Task, processes: int, progress: CheckProgress | None = No
         CannotVerify, RunFailed, OSError: as for `verify`.
     """
     progress = progress or NoProgress()
-    names = _names(task, processes)
+    names = _check_names(task, processes)
     verification = verify(task, progress, names)
     if verification.verdict() is not None:
         return verification
@@ -77,7 +77,7 @@ def verify_ranks(task: Task, processes: int, progress: CheckProgress | None = No
     return replace(verification, checks=(*verification.checks, *checks), seconds=seconds)
 
 
-def _names(task: Task, processes: int) -> list[str]:
+def _check_names(task: Task, processes: int) -> list[str]:
     """The names of the checks of several processes, in order."""
     name = f"{processes}-ranks"
     names = [ONE_RANK, *([name, f"{name}{BY_HAND}"] if processes > 1 else []), f"{name}-{FLAGS_ON}"]

@@ -172,9 +172,9 @@ def load(folder: Path, files: tuple[str, ...]) -> Recording:
     return Recording(
         actions=_actions(journal, read),
         scalars=_scalars(journal),
-        prints=_lines(journal, "prints"),
-        texts=_lines(journal, "texts"),
-        events=_lines(journal, "events"),
+        prints=_prints(journal, "prints"),
+        texts=_prints(journal, "texts"),
+        events=_prints(journal, "events"),
         optimizers=tuple(name for _, name in journal["optimizers"]),
         steps=tuple(
             OptimizerStep(Moment(*m), number, served, norm, numbers, tensors(described))
@@ -211,7 +211,7 @@ def load_log(folder: Path) -> Log:
         OSError: the harness did not get to write its journal.
     """
     journal = json.loads((folder / "journal.json").read_text())
-    return Log(_scalars(journal), _lines(journal, "prints"), _actions(journal, _reader(folder)))
+    return Log(_scalars(journal), _prints(journal, "prints"), _actions(journal, _reader(folder)))
 
 
 Reader: TypeAlias = Callable[[str, list[int], int | None], "Array | None"]
@@ -246,5 +246,5 @@ def _scalars(journal: dict[str, Any]) -> tuple[Scalar, ...]:
     return tuple(Scalar(Moment(*moment), *rest) for moment, *rest in journal["scalars"])
 
 
-def _lines(journal: dict[str, Any], kind: str) -> tuple[Print, ...]:
+def _prints(journal: dict[str, Any], kind: str) -> tuple[Print, ...]:
     return tuple(Print(Moment(*moment), line) for moment, line in journal[kind])

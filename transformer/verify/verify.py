@@ -220,8 +220,8 @@ class _Checks:
         self._task = task
         self._progress = progress
         self._checks = Told(progress)
-        self._names = _names(task)
-        progress.plan(list(dict.fromkeys(map(line_of, (*self._names, *then)))))
+        self._check_names = _check_names(task)
+        progress.plan(list(dict.fromkeys(map(line_of, (*self._check_names, *then)))))
         self._length = find_length(task.original)
         # What a GPU's memory has room for is not known
         self._runs = Runs(1 if self._length.cuda else task.jobs, task.original.halt)
@@ -247,12 +247,12 @@ class _Checks:
         self._begin(self._first_names())
         _check_usable(self._usual.original)
         timed = self._usual.timed() if self._task.find_timed else frozenset()
-        for name in checks.through(self._names):
+        for name in checks.through(self._check_names):
             if name == OTHER_ARGUMENTS and self._blocked("") is None:
                 found = self._others()
                 others = [comparison for comparison, _ in found]
                 self._begin_compiled(others)
-                self._begin(self._names)
+                self._begin(self._check_names)
                 for _, pending in found:
                     if self._blocked("") is None:
                         self._end_others(pending)
@@ -283,10 +283,10 @@ class _Checks:
 
         Compiling takes longest; it begins at once where there is a processor for it beside the others.
         """
-        if OTHER_ARGUMENTS not in self._names:
-            return self._names
-        first = self._names[: self._names.index(OTHER_ARGUMENTS)]
-        return [COMPILED, *first] if self._runs.beside and COMPILED in self._names else first
+        if OTHER_ARGUMENTS not in self._check_names:
+            return self._check_names
+        first = self._check_names[: self._check_names.index(OTHER_ARGUMENTS)]
+        return [COMPILED, *first] if self._runs.beside and COMPILED in self._check_names else first
 
     def _begin(self, names: Sequence[str]) -> None:
         """Begin the runs of those checks that have not begun yet."""
@@ -297,7 +297,7 @@ class _Checks:
     def _begin_compiled(self, others: Sequence[_Comparison]) -> None:
         """Begin the compiled check with other arguments, where they change a branch of what is compiled."""
         flags_on = next((check.recording for check in self._checks if check.name == FLAGS_ON), None)
-        if COMPILED in self._names and others and flags_on is not None:
+        if COMPILED in self._check_names and others and flags_on is not None:
             usual, other = (sites_of([c.original]) for c in (self._usual, others[0]))
             if changes_branch(self._task.converted, flags_on.handed or (), usual, other):
                 self._pending[COMPILED_OTHERS] = others[0].compiled_calls()
@@ -390,7 +390,7 @@ class _Checks:
                 return
 
 
-def _names(task: Task) -> list[str]:
+def _check_names(task: Task) -> list[str]:
     """The checks to run, in their order, with :data:`OTHER_ARGUMENTS` for those with other arguments."""
     uses = find_flags(task.converted).by_use
     upper = CHECKS[1 : CHECKS.index(task.up_to) + 1]

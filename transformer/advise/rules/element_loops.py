@@ -30,15 +30,15 @@ def _elements(loop: ast.For) -> Iterator[tuple[ast.expr, str | None]]:
     """What is iterated over, and the name of its elements."""
     called = loop.iter.func.id if isinstance(loop.iter, ast.Call) and isinstance(loop.iter.func, ast.Name) else None
     if called not in ("enumerate", "zip"):
-        yield loop.iter, _name(loop.target)
+        yield loop.iter, _element_name(loop.target)
         return
     assert isinstance(loop.iter, ast.Call)
     targets = loop.target.elts if isinstance(loop.target, ast.Tuple) else []
     for target, iterated in zip(targets[called == "enumerate" :], loop.iter.args, strict=False):
-        yield iterated, _name(target)
+        yield iterated, _element_name(target)
 
 
-def _name(target: ast.expr) -> str | None:
+def _element_name(target: ast.expr) -> str | None:
     return target.id if isinstance(target, ast.Name) else None
 
 

@@ -39,7 +39,7 @@ def problems(gathered: Gathered, meanings: Meanings) -> Iterator[Diagnostic]:
     for file in gathered.all_files:
         yield from _own_names(file, file is gathered.script)
         yield from _found_by_name(gathered, file)
-        yield from _imported(gathered, meanings, file)
+        yield from _uses_of_imports(gathered, meanings, file)
         yield from _named_in_texts(gathered, meanings, file)
         yield from _pickled(gathered, file)
     yield from _annotations(gathered)
@@ -132,7 +132,7 @@ def _in_several_folders(gathered: Gathered) -> bool:
     return False
 
 
-def _imported(gathered: Gathered, meanings: Meanings, file: File) -> Iterator[Diagnostic]:
+def _uses_of_imports(gathered: Gathered, meanings: Meanings, file: File) -> Iterator[Diagnostic]:
     """How a file uses the modules and names that it imports from the others."""
     tree = file.tree
     for stmt in file.imports:
@@ -159,7 +159,7 @@ def _imported(gathered: Gathered, meanings: Meanings, file: File) -> Iterator[Di
     for name in sorted(tree.imports):
         other = meanings.other_name(file, name)
         if other is not None:
-            yield from _renamed(file, name, other, meanings)
+            yield from _check_renaming(file, name, other, meanings)
 
 
 def _uses_of_name(
@@ -196,7 +196,7 @@ def _uses_of_module(file: File, bound: str, module: File, meanings: Meanings) ->
         yield refusal(file, file.scopes.place(bound), f"`{bound}` is {module.name}, and also a variable of a function")
 
 
-def _renamed(file: File, name: str, other: str, meanings: Meanings) -> Iterator[Diagnostic]:
+def _check_renaming(file: File, name: str, other: str, meanings: Meanings) -> Iterator[Diagnostic]:
     """Names that must be replaced by the name of their definition."""
     taken = other in file.scopes.used and meanings.of(file, other) != meanings.of(file, name)
     if taken or {name, other} & file.scopes.local:
@@ -262,9 +262,9 @@ def _other_importers(gathered: Gathered, meanings: Meanings) -> Iterator[Diagnos
                         reached.append((str(path), stmt))
         for name, stmt in reached:
             try:
-                other = read_file(gathered.script.path.parent / name, _shown(gathered, name))
+                other = read_file(gathered.script.path.parent / name, _displayed_path(gathered, name))
             except (OSError, NotText, SyntaxError, ValueError):
-                yield refusal(file, stmt, f"{_shown(gathered, name)} is imported, and cannot be read")
+                yield refusal(file, stmt, f"{_displayed_path(gathered, name)} is imported, and cannot be read")
                 continue
             waiting.append(other)
             gathered.reached.append(other)
@@ -272,7 +272,7 @@ def _other_importers(gathered: Gathered, meanings: Meanings) -> Iterator[Diagnos
             yield from _named_in_texts(gathered, meanings, other)
 
 
-def _shown(gathered: Gathered, path: str) -> str:
+def _displayed_path(gathered: Gathered, path: str) -> str:
     folder = gathered.script.path.parent
     return path.removeprefix(f"{folder}/")
 

@@ -28,15 +28,15 @@ def _defines(tree: Tree, stmt: ast.stmt) -> bool:
     if isinstance(stmt, ast.Expr):
         return isinstance(stmt.value, ast.Constant)
     if isinstance(stmt, ast.Assign):
-        return all(isinstance(t, ast.Name) for t in stmt.targets) and _is_plain(tree, stmt.value)
+        return all(isinstance(t, ast.Name) for t in stmt.targets) and _is_stable(tree, stmt.value)
     if isinstance(stmt, ast.AnnAssign):
-        plain = stmt.value is None or _is_plain(tree, stmt.value)
+        plain = stmt.value is None or _is_stable(tree, stmt.value)
         return isinstance(stmt.target, ast.Name) and plain and _is_annotation(stmt.annotation)
     if isinstance(stmt, ast.FunctionDef):
         defaults = [d for d in (*stmt.args.defaults, *stmt.args.kw_defaults) if d is not None]
         arguments = [n.annotation for n in ast.walk(stmt.args) if isinstance(n, ast.arg)]
         annotated = all(map(_is_annotation, [*arguments, stmt.returns]))
-        return _decorated(tree, stmt) and annotated and all(_is_plain(tree, d) for d in defaults)
+        return _decorated(tree, stmt) and annotated and all(_is_stable(tree, d) for d in defaults)
     if isinstance(stmt, ast.ClassDef):
         return (
             not stmt.keywords
@@ -69,7 +69,7 @@ def _is_base(tree: Tree, base: ast.expr) -> bool:
     return (tree.qualified(base) or "").startswith(LIBRARIES)
 
 
-def _is_plain(tree: Tree, value: ast.expr) -> bool:
+def _is_stable(tree: Tree, value: ast.expr) -> bool:
     """Whether an expression has no effects, and the same value a little later."""
     if isinstance(value, (ast.Constant, ast.Name, ast.Lambda)):
         return True
@@ -79,4 +79,4 @@ def _is_plain(tree: Tree, value: ast.expr) -> bool:
     if not isinstance(value, (*kinds, ast.Compare)):
         return False
     inner = (n for n in ast.iter_child_nodes(value) if isinstance(n, (ast.expr, ast.keyword)))
-    return all(_is_plain(tree, n.value if isinstance(n, ast.keyword) else n) for n in inner)
+    return all(_is_stable(tree, n.value if isinstance(n, ast.keyword) else n) for n in inner)

@@ -123,7 +123,7 @@ class _Walk:
             ours = {a: what for a, what in aliases.items() if self._given_among(what)}
             if not ours:
                 continue
-            self._check(file, stmt, ours)
+            self._check_import(file, stmt, ours)
             executes = [
                 self._begin(path, self._root(file, stmt, alias, what))
                 for alias, what in ours.items()
@@ -164,7 +164,7 @@ class _Walk:
         depth = len(dotted.split("."))
         return what.module.parents[depth if what.module.name == "__init__.py" else depth - 1]
 
-    def _check(self, file: File, stmt: Import, ours: Mapping[ast.alias, Named]) -> None:
+    def _check_import(self, file: File, stmt: Import, ours: Mapping[ast.alias, Named]) -> None:
         """Make sure that other statements can replace an import.
 
         Raises:

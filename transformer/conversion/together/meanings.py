@@ -80,19 +80,19 @@ class Meanings:
         for place, first in enumerate(files):
             for second in files[place + 1 :]:
                 for name in sorted(
-                    (self._bound(first) & self._used(second)) | (self._used(first) & self._bound(second))
+                    (self._kept_names(first) & self._used(second)) | (self._used(first) & self._kept_names(second))
                 ):
                     if self.of(first, name) != self.of(second, name):
                         here, there = first.scopes.place(name), second.scopes.place(name)
                         why = f"`{name}` is something else in {first.name} (line {here}): rename one of them"
                         yield refusal(second, there, why)
 
-    def _bound(self, file: File) -> set[str]:
+    def _kept_names(self, file: File) -> set[str]:
         found = file.scopes.bound | set(self._imported[file])
         return {n for n in found if n not in OF_EVERY_MODULE and not self.vanishes(file, n)}
 
     def _used(self, file: File) -> set[str]:
-        return {n for n in file.scopes.used if not self.vanishes(file, n)} | self._bound(file)
+        return {n for n in file.scopes.used if not self.vanishes(file, n)} | self._kept_names(file)
 
     def exported(self, file: File) -> list[str]:
         """What `from FILE import *` binds."""

@@ -37,7 +37,7 @@ def without_unneeded(script: File, files: Sequence[File]) -> list[str]:
     wanted = _mentioned([script.tree.root], but=frozenset(script.scopes.lines))
     open_ = {stmt: file for file in files for stmt in file.tree.root.body if _may_go(file, stmt)}
     wanted |= _mentioned(s for file in files for s in file.tree.root.body if s not in open_)
-    while found := [stmt for stmt in open_ if _binds(stmt) & wanted]:
+    while found := [stmt for stmt in open_ if _bound_names(stmt) & wanted]:
         wanted |= _mentioned(found)
         for stmt in found:
             del open_[stmt]
@@ -73,7 +73,7 @@ def _only_imports(stmt: ast.stmt) -> bool:
     return all(is_standard(m) or m.partition(".")[0] in ("numpy", "torch") for m in modules)
 
 
-def _binds(stmt: ast.stmt) -> set[str]:
+def _bound_names(stmt: ast.stmt) -> set[str]:
     if isinstance(stmt, (ast.FunctionDef, ast.ClassDef)):
         return {stmt.name}
     if isinstance(stmt, (ast.Import, ast.ImportFrom)):

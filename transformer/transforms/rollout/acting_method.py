@@ -43,7 +43,7 @@ INFO = TransformInfo(
     needs=("flags",),
     before="action, log_prob = self.get_action(obs)",
     after=(
-        'def policy(obs):\n    """Decide on the actions."""\n    return self.get_action(obs)\n\n'
+        'def policy(obs):\n    """Choose the actions."""\n    return self.get_action(obs)\n\n'
         "for iteration in ...:\n    ...\n    action, log_prob = policy(obs)"
     ),
     prepares=True,

@@ -121,7 +121,7 @@ def apply(state: State) -> Rewrite:
     above = roles.outermost if nested else top_level(tree, roles.outermost)
     anchor = scope if isinstance(scope, ast.FunctionDef) and scope is not roles.scope else above
     params = (*own, *found.params)
-    made = define(state, name, params, "Decide on the actions.", lines, found.results, anchor.col_offset)
+    made = define(state, name, params, "Choose the actions.", lines, found.results, anchor.col_offset)
     if unused:
         made = made.with_changes(decorators=[cst.Decorator(cst.parse_expression("torch.no_grad()"))])
     edits.before(anchor, [made], gap=1 if anchor.col_offset else 2)
@@ -144,7 +144,7 @@ def _named(state: State, found: Expression) -> Rewrite:
     for node in found.places:
         edits.substitute(node, f"{'.'.join([*own, name])}({', '.join(found.params)})")
     params, column = (*own, *found.params), found.function.col_offset
-    made = define(state, name, params, "Decide on the actions.", [], [tree.text(found.places[0])], column)
+    made = define(state, name, params, "Choose the actions.", [], [tree.text(found.places[0])], column)
     if found.unused:
         made = made.with_changes(decorators=[cst.Decorator(cst.parse_expression("torch.no_grad()"))])
     edits.before(found.function, [made], gap=1 if column else 2)

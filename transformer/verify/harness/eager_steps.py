@@ -49,7 +49,7 @@ class EagerSteps:
             for group, settings in zip(groups, kept, strict=True):
                 group.update(settings)
         if capturable is not None:
-            name = _name(optimizer)
+            name = _class_name(optimizer)
             for kind, error in capturable.apart():
                 self._journal.add("calls", name, self._calls[name], True, kind, *error)
 
@@ -62,7 +62,7 @@ class EagerSteps:
 
     def _due(self, optimizer: torch.optim.Optimizer) -> bool:
         """Whether to compare this step."""
-        name = _name(optimizer)
+        name = _class_name(optimizer)
         self._calls[name] = self._calls.get(name, 0) + 1
         return self._calls[name] <= COMPARED
 
@@ -104,7 +104,7 @@ def _is_cuda(group: dict[str, Any]) -> bool:
     return any(p.is_cuda for p in group["params"])
 
 
-def _name(optimizer: torch.optim.Optimizer) -> str:
+def _class_name(optimizer: torch.optim.Optimizer) -> str:
     return f"{type(optimizer).__name__}.step"
 
 

@@ -172,7 +172,7 @@ def _note(kind: str) -> None:
     waits[f"{kind}:{frame.f_lineno if frame else 0}"] += 1
 
 
-def _check(func: Any, args: Any, kwargs: Any) -> None:
+def _check_devices(func: Any, args: Any, kwargs: Any) -> None:
     """Make sure that the operands are on one device.
 
     Raises:
@@ -205,7 +205,7 @@ def dispatch(func: Any, args: Any, kwargs: Any) -> Any:
     if target is not None:
         named["device"] = CPU
     if wrappers and func not in MIXED:
-        _check(func, args, kwargs)
+        _check_devices(func, args, kwargs)
     _note_wait(func, args, kwargs, bool(wrappers), to_device)
     recorded = capture if wrappers or to_device else None
     if recorded is not None:
@@ -282,7 +282,7 @@ class _Names(TorchFunctionMode):  # type: ignore[misc]
         if func in INDEXING and isinstance(args[0], DeviceTensor):
             indices = tuple(map(_as_tensor, args[1])) if isinstance(args[1], tuple) else _as_tensor(args[1])
             return func(args[0], indices, *args[2:])
-        return func(*map(_renamed, args), **{name: _renamed(x) for name, x in kwargs.items()})
+        return func(*map(_as_meta, args), **{name: _as_meta(x) for name, x in kwargs.items()})
 
 
 def _as_tensor(index: Any) -> Any:
@@ -294,7 +294,7 @@ def _is_cuda(x: Any) -> bool:
     return (isinstance(x, torch.device) and x.type == "cuda") or (isinstance(x, str) and x.partition(":")[0] == "cuda")
 
 
-def _renamed(x: Any) -> Any:
+def _as_meta(x: Any) -> Any:
     return META if _is_cuda(x) else x
 
 
@@ -309,7 +309,7 @@ def emulated() -> Iterator[None]:
 
     def set_default(device: Any) -> None:
         names.default = device
-        set_default_device(_renamed(device))
+        set_default_device(_as_meta(device))
 
     torch.load, torch.set_default_device = load_to, set_default
     try:

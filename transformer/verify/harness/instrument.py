@@ -91,11 +91,11 @@ def _asks_for_entry(test: ast.expr) -> bool:
 
 def _of_all_steps(node: ast.Call, least: int) -> bool:
     """Whether there are at least `least` arguments, and each concatenates one entry of each of the same steps."""
-    steps = [_steps(v) for v in (*node.args, *(k.value for k in node.keywords))]
+    steps = [_name_of_steps(v) for v in (*node.args, *(k.value for k in node.keywords))]
     return len(steps) >= least and len({*steps}) == 1 and None not in steps
 
 
-def _steps(value: ast.expr) -> str | None:
+def _name_of_steps(value: ast.expr) -> str | None:
     """The name of `steps` in `torch.cat([step["name"] for step in steps])`."""
     match value:
         case ast.Call(

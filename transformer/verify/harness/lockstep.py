@@ -290,16 +290,16 @@ def _differences_of_all(
     ]
     if changed:
         ours, theirs = (
-            _joined({f"{name}: parameters": side.tensors[name] - before.tensors[name] for name in changed})
+            _flattened_by_key({f"{name}: parameters": side.tensors[name] - before.tensors[name] for name in changed})
             for side in (after, left)
         )
         found += [("parameter change", e) for e in errors(ours, theirs, "all")]
-        ours, theirs = (_joined(side.optimizer_tensors(state)) for side in (after, left))
+        ours, theirs = (_flattened_by_key(side.optimizer_tensors(state)) for side in (after, left))
         found += [("optimizer state", e) for e in errors(ours, theirs, "all")]
     return found
 
 
-def _joined(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def _flattened_by_key(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Join floating-point tensors named `parameter: key` into one flat tensor for each key."""
     by_key = defaultdict[str, list[torch.Tensor]](list)
     for name, tensor in tensors.items():

@@ -47,9 +47,9 @@ class Together:
             else:
                 return result
             expected = _single(function, chosen, args, kwargs)
-            for error in _apart(result, expected, chosen, args, kwargs):
+            for error in _row_errors(result, expected, chosen, args, kwargs):
                 self._journal.add("calls", name, calls, True, "output", *error)
-            return _joined(result, expected) if self._by_step else result
+            return _with_rows_of_steps(result, expected) if self._by_step else result
 
         return call
 
@@ -72,7 +72,7 @@ def _single(
         set_random_states(before)
 
 
-def _apart(
+def _row_errors(
     result: Any, expected: Sequence[Any], chosen: Sequence[int], args: Sequence[Steps], kwargs: Mapping[str, Steps]
 ) -> Iterator[Error]:
     """The largest distance of these steps' rows from the function's results for them alone, by tensor."""
@@ -89,7 +89,7 @@ def _apart(
     yield from worst.values()
 
 
-def _joined(result: Any, expected: Sequence[Any]) -> Any:
+def _with_rows_of_steps(result: Any, expected: Sequence[Any]) -> Any:
     """A result of the same structure with the rows of single steps."""
     by_step = [[t for _, t in named_tensors(alone, "")] for alone in expected]
     whole = iter([torch.cat(rows) if rows[0].dim() else rows[0] for rows in zip(*by_step, strict=True)])

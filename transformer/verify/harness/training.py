@@ -41,8 +41,8 @@ def _functions(tree: ast.Module) -> _Functions:
 
 def _trains(loop: ast.AST, functions: _Functions) -> bool:
     calls = [call for part in _with_called([loop], functions) for call in _calls(part)]
-    steps_environment = any(_name(call) == "step" and (call.args or call.keywords) for call in calls)
-    return steps_environment and any(_name(call) == "backward" for call in calls)
+    steps_environment = any(_called_name(call) == "step" and (call.args or call.keywords) for call in calls)
+    return steps_environment and any(_called_name(call) == "backward" for call in calls)
 
 
 def _with_called(parts: Iterable[ast.AST], functions: _Functions) -> list[ast.AST]:
@@ -62,13 +62,13 @@ def _calls(part: ast.AST) -> Iterator[ast.Call]:
     return (node for node in ast.walk(part) if isinstance(node, ast.Call))
 
 
-def _name(call: ast.Call) -> str:
+def _called_name(call: ast.Call) -> str:
     """The last part of the called name."""
     return str(getattr(call.func, "attr", getattr(call.func, "id", "")))
 
 
 def _called(call: ast.Call, functions: _Functions) -> Iterator[ast.FunctionDef]:
-    name = _name(call)
+    name = _called_name(call)
     if isinstance(call.func, ast.Attribute):
         if name in _OF_ENVIRONMENTS:
             return
