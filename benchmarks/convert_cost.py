@@ -1,4 +1,4 @@
-"""What a conversion costs as a user meets it: whole processes, wall seconds and peak memory.
+"""The cost of a conversion for a user: whole processes, wall-clock seconds and peak memory.
 
 Scripts of 350 and 1,500 lines, and 100 scripts in one call against one script a call. The figures depend on the
 machine, so they are printed, not tested; the limits beside them are the project's targets on two cores.
@@ -48,12 +48,12 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYT
 
 @dataclass(frozen=True)
 class Cost:
-    """What one process took."""
+    """The cost of one process."""
 
     seconds: float
     """Wall time from start to exit."""
     cpu_seconds: float
-    """Processor time, which other processes on the machine disturb less."""
+    """Processor time, which other processes on the machine affect less."""
     mebibytes: float
     """Largest resident set."""
 

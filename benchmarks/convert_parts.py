@@ -1,4 +1,4 @@
-"""Where the time of one conversion goes, in a process of its own: processor seconds of each part, as JSON.
+"""Where the time of a conversion goes: processor seconds of each part, measured in a separate process, as JSON.
 
 A part within another counts for itself alone. What the formatter takes in its own processes is counted with it.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 PARTS = ("import", "parse", "code generation", "formatting", "analyses")
-"""The last is all the rest: what is asked of the trees, and the edits."""
+"""The last part is everything else: queries on the trees, and the edits."""
 
 
 class Parts:
@@ -42,7 +42,7 @@ class Parts:
         self._running.append(part)
 
     def leave(self) -> None:
-        """It ends, and the one around it goes on."""
+        """It ends, and the part around it continues."""
         self._charge()
         self._running.pop()
 

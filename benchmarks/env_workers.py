@@ -1,4 +1,4 @@
-"""How long a step of all environments takes: SyncVectorEnv, AsyncVectorEnv, and what --env-workers makes of it.
+"""How long a step of all environments takes with SyncVectorEnv, AsyncVectorEnv and --env-workers.
 
 Each row's vector environments take the same random actions in turns of a second while the others wait, as a script
 would: after each step the process computes for a while (`--think`), so that workers may fall asleep. A turn's figure is
@@ -81,7 +81,7 @@ ROWS: dict[str, tuple[Callable[[], Any], int, float]] = {
     "HalfCheetah-v4": (half_cheetah, 4, 0.0003),
     "Breakout": (breakout, 8, 0.003),
 }
-"""By name: what makes an environment, how many there are, and the seconds that a policy takes between two steps."""
+"""By name: the function that makes an environment, their number, and the policy's time between two steps in seconds."""
 
 
 def contenders(make: Callable[[], Any], count: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""cleanrl's own scripts: verifies them in both generations, and keeps what became of each in family.md.
+"""cleanrl's own scripts: verifies them in both generations, and records the results in family.md.
 
     python benchmarks/family.py WHEEL CHECKOUT [--only NAME:GENERATION]... [--up-to CHECK] [--no-run]
 
@@ -37,7 +37,7 @@ RESULTS = HERE / "results" / "family.json"
 PAGE = HERE / "logs" / "family.md"
 COLUMNS = (FLAGS_OFF, FLAGS_ON, COMPILED)
 CAPABILITIES = ("default", "avx2", "avx512")
-"""Instructions that torch may compute with, as it is told by ATEN_CPU_CAPABILITY."""
+"""Instruction sets that torch may use, as selected by ATEN_CPU_CAPABILITY."""
 APPLIED = RESULTS.with_name("family_applied.json")
 """The transforms that are applied to each script, which the pages of docs/transforms/ count."""
 FAILED = {"status": "failed", "digest": ""}
@@ -57,7 +57,7 @@ asterisk marks what was seen with an earlier version of the converter.
 
 
 def digest(source: str) -> str:
-    """What tells one converted script from another."""
+    """A digest of a converted script."""
     return hashlib.sha256(source.encode()).hexdigest()[:12]
 
 
@@ -97,7 +97,7 @@ def observe(member: Member, generation: str, place: Path, up_to: str, jobs: int)
 
 
 def _in_short(reason: str) -> str:
-    """The first line, and the last one of what a script that failed has printed: its error."""
+    """The first line, and the last line that a failed script printed: its error."""
     lines = reason.strip().splitlines()
     return lines[0] if len(lines) == 1 else f"{lines[0]}: {lines[-1].strip()}"
 

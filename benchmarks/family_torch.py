@@ -1,4 +1,4 @@
-"""What became of the family on which torch, on CUDA too; family.py's second table."""
+"""The results of the family by version of torch, including CUDA; family.py's second table."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ table has not been run on all checks.
 
 
 def load() -> dict[str, dict[str, Any]]:
-    """What was seen, by script and generation, then by torch's version."""
+    """The results, by script and generation, then by torch's version."""
     return json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
 
 
 def note(key: str, version: str, checks: Mapping[str, Mapping[str, str]], reasons: Mapping[str, str]) -> None:
-    """Keep what was seen of a script on all checks, each with its status and the digest of the converted script.
+    """Record the results of a script on all checks, each with its status and the digest of the converted script.
 
     Args:
         key: the script's name and generation.
         version: torch's.
-        checks: what became of it.
+        checks: the status of each check.
         reasons: why checks did not run, by their names.
     """
     seen = load()
@@ -47,7 +47,7 @@ def note(key: str, version: str, checks: Mapping[str, Mapping[str, str]], reason
 
 
 def table(digests: Mapping[str, str]) -> str:
-    """The table, a line for each script, generation and torch; `digests` are those of today's conversions."""
+    """The table, one line per script, generation and torch; `digests` are those of the present conversions."""
     lines = [INTRODUCTION, "| script | generation | torch | on the CPU | CUDA graphs | seen |", "|-|-|-|-|-|-|"]
     seen = load()
     for key, digest in digests.items():
@@ -60,7 +60,7 @@ def table(digests: Mapping[str, str]) -> str:
 
 
 def _said(found: Mapping[str, Any], on_cuda: bool) -> str:
-    """One word where all checks of a kind came to the same, else what became of each; and why some did not run."""
+    """One word if all checks of a kind have the same result, otherwise the result of each; and why some did not run."""
     kind = {check: status for check, status in found["statuses"].items() if ("cuda" in check) is on_cuda}
     reasons = "; ".join(dict.fromkeys(why for check, why in found.get("reasons", {}).items() if check in kind))
     if len(set(kind.values())) == 1:

@@ -1,4 +1,4 @@
-"""Fetches cleanrl's published scripts, which are no part of this project, into a folder."""
+"""Fetches cleanrl's published scripts, which are not part of this project, into a folder."""
 
 from __future__ import annotations
 

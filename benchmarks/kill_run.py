@@ -1,4 +1,4 @@
-"""Runs a converted script in a fork of this process, on environments that have nothing to forget, and may kill it.
+"""Runs a converted script in a fork of this process, on environments without state, and may kill it.
 
 What the run tells goes into a file at once, so that it is there whatever the moment of the kill: what is printed and
 logged, and at each checkpoint a mark. A run that goes on from a checkpoint cuts the file off at that mark. At its end
@@ -35,12 +35,12 @@ EVENTS = 6
 """Moments of a save at which a run may be killed: before it, half written, written, between the two steps that put it
 in its place, and behind each of them."""
 SCALE = 1 / 16
-"""Seconds of the run's clock that a step of one environment takes: exact in floating point, whatever is added."""
+"""The time of an environment step on the run's clock, in seconds: sums of it are exact in floating point."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """One script, as it is run again and again."""
+    """A script to be run repeatedly."""
 
     text: str
     """The converted script."""
@@ -48,7 +48,7 @@ class Job:
     variables: dict[str, str]
     """Environment variables, those that benchmarks/wild_standins reads among them."""
     folders: tuple[str, ...]
-    """What modules are imported from, beside the installed ones."""
+    """Additional folders for imports."""
     ends: int
     """Steps of an episode; 0 where episodes have no end."""
     still: bool
@@ -60,10 +60,10 @@ class Ended:
     """How a run ended."""
 
     code: int
-    """Its exit code; negative where a signal ended it."""
+    """Its exit code; negative if a signal ended it."""
     seconds: float
     errors: str
-    """The last lines of what it said of errors."""
+    """The last lines of its standard error."""
     process: int = 0
     """Its number."""
 
@@ -72,7 +72,7 @@ def start(job: Job, work: Path, every: int, *, kill_after: float | None = None, 
     """Run the script in `work`, until it ends or is killed.
 
     Args:
-        job: what is run.
+        job: what to run.
         work: the folder that it runs in, which has its checkpoints of earlier runs, and `log` and `final` beside it.
         every: iterations from one checkpoint to the next; 0 for none.
         kill_after: seconds after which it is killed.
@@ -98,7 +98,7 @@ def start(job: Job, work: Path, every: int, *, kill_after: float | None = None, 
 
 
 def _become(job: Job, work: Path, every: int, kill_at: int | None) -> NoReturn:
-    """Be the process of one run."""
+    """Turn this fork into the process of one run."""
     status = 1
     try:
         os.setpgid(0, 0)
@@ -134,7 +134,7 @@ def _become(job: Job, work: Path, every: int, kill_at: int | None) -> NoReturn:
 
 
 def _seed(seed: int) -> None:
-    """Seed what the script does not: where it goes on, otherwise than at first, as in another process."""
+    """Seed the generators that the script does not, and differently when it continues, as in another process."""
     import random
 
     import torch
@@ -145,12 +145,12 @@ def _seed(seed: int) -> None:
 
 
 class Log(io.TextIOBase):
-    """Takes what is printed and logged, each at once and whole, into a file that a later run goes on with."""
+    """Writes prints and logs, each immediately and completely, into a file to which later runs append."""
 
     def __init__(self, path: Path) -> None:
         self.file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         self.steps = 0
-        """Steps of single environments since this process began: its clock goes by them."""
+        """Steps of single environments since this process began, which determine its clock."""
 
     def tell(self, *what: Any) -> None:
         """Write an entry."""
@@ -169,19 +169,19 @@ class Log(io.TextIOBase):
         return True
 
     def cut(self, iteration: int) -> None:
-        """Forget what was told behind the last checkpoint of an iteration."""
+        """Drop the entries after the last checkpoint of an iteration."""
         content = os.pread(self.file, os.fstat(self.file).st_size, 0)
         mark = (json.dumps(("checkpoint", iteration)) + "\n").encode()
         os.ftruncate(self.file, content.rindex(mark) + len(mark))
         self.tell("goes on", iteration, os.getpid())
 
     def now(self) -> float:
-        """The time, of which the same passes in each run."""
+        """The time, which passes equally in each run."""
         return 1.7e9 + SCALE * self.steps
 
 
 class Kept:
-    """What a run has at its end: networks, optimizers, random generators."""
+    """The final state of a run: networks, optimizers, random generators."""
 
     def __init__(self) -> None:
         import torch
@@ -237,7 +237,7 @@ class Kept:
 
 
 def digest(value: Any) -> str:
-    """What tells a value from another, bit by bit."""
+    """A bit-exact representation of a value."""
     if hasattr(value, "detach"):
         value = value.detach().cpu().contiguous().numpy()
     if isinstance(value, np.ndarray):
@@ -252,7 +252,7 @@ def digest(value: Any) -> str:
 
 
 def _watch_saving(log: Log, kill_at: int | None) -> None:
-    """Mark checkpoints in the log, cut it off where one is read, and kill the process at a moment of saving."""
+    """Mark checkpoints in the log, truncate it when one is read, and kill the process at a moment of saving."""
     import torch
 
     save, load, replace, fsync = torch.save, torch.load, os.replace, os.fsync
@@ -305,7 +305,7 @@ def _watch_saving(log: Log, kill_at: int | None) -> None:
 
 
 def _prepare(job: Job, log: Log) -> None:
-    """Stand in for environments, writers and the clock."""
+    """Replace environments, writers and the clock."""
     for name in ("gym", "gymnasium"):  # as in a process of its own: stand-ins look at what is imported
         if not re.search(rf"^\s*(import|from) {name}\b", job.text, re.MULTILINE):
             for module in [m for m in sys.modules if m == name or m.startswith(f"{name}.")]:
@@ -366,7 +366,7 @@ def _prepare(job: Job, log: Log) -> None:
 
 
 class Still:
-    """Environments whose every observation is the one that a reset gives: a new episode is as good as the old one.
+    """Environments whose observations are always those of a reset, so that a new episode equals the old one.
 
     The reward follows from the action. Episodes end every `ends` steps, so that an iteration's last step is one of
     an episode's last steps, and nothing is left for the next one.
@@ -390,7 +390,7 @@ class Still:
         gym.make = made  # type: ignore[attr-defined]
 
     def count(self, kind: Any) -> None:
-        """Have the clock go on with each step of the environments of a class."""
+        """Advance the clock with each step of the environments of a class."""
         step = kind.step
         if getattr(step, "counts", False):
             return
@@ -432,7 +432,7 @@ class Still:
         base.reset, base.step = again, step
 
     def all_of(self, kind: type) -> None:
-        """Hold all vector environments of a class still: as its first step is, so are all, but for the rewards."""
+        """Hold all vector environments of a class still: every step equals the first, except for the rewards."""
         original, result, begin = kind.step, {}, kind.reset  # type: ignore[attr-defined]
 
         def reset(env: Any, *args: Any, **kwargs: Any) -> Any:

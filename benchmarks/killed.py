@@ -1,4 +1,4 @@
-"""Kills converted scripts again and again, and compares what becomes of them with runs that nobody killed.
+"""Kills converted scripts repeatedly, and compares the results with runs that were not killed.
 
     python benchmarks/killed.py WHEEL CHECKOUT WILD [--only TEXT]... [--kills 10] [--seed 0] [--no-run]
 
@@ -84,11 +84,11 @@ class Script:
     variables: tuple[tuple[str, str], ...] = ()
     folders: tuple[str, ...] = ()
     ends: int = -1
-    """Steps of an episode; -1 where that follows from the script's wrappers."""
+    """Steps of an episode; -1 if the script's wrappers determine it."""
 
 
 def scripts(wheel: Path, checkout: Path, wild: Path) -> Iterator[Script]:
-    """All of them; those that are not to be had are left out and told."""
+    """All scripts; those that are not available are left out and reported."""
     with zipfile.ZipFile(wheel) as archive:
         for member in FAMILY:
             for generation in GENERATIONS:
@@ -165,7 +165,7 @@ def examine(script: Script, kills: int, seed: int) -> dict[str, Any]:
 
 
 def kill(job: Job, kills: int, seed: str) -> dict[str, Any]:
-    """Kill a job, start it again, and compare; what is told of it in the page."""
+    """Kill a job, start it again, and compare; returns its row in the page."""
     drawn = random.Random(seed)
     told: dict[str, Any] = dict.fromkeys(NUMBERS, 0)
     with tempfile.TemporaryDirectory(prefix="lean-kill-") as name:
@@ -203,7 +203,7 @@ def kill(job: Job, kills: int, seed: str) -> dict[str, Any]:
 
 
 def saves_environments(job: Job, place: Path) -> bool:
-    """Whether the environments that the script makes are put back when it goes on."""
+    """Whether the script's environments are restored when it continues."""
     trial = Trial(job, place)
     if "put_back_environments" not in job.text or trial.start(kill_at=EVENTS).code != -9:
         return False
@@ -217,12 +217,12 @@ class Trial:
     def __init__(self, job: Job, place: Path) -> None:
         self.job, self.place = job, place
         self.went_on = False
-        """Whether the last start went on from a checkpoint."""
+        """Whether the last start continued from a checkpoint."""
 
     def start(self, *, every: int = 1, kill_at: int | None = None, kill_after: float | None = None) -> Ended:
         """Start it, or start it again."""
         checkpoint = any(p.suffix in (".pt", ".before") for p in (self.place / "work").glob("checkpoints/*"))
-        if not checkpoint:  # it begins anew
+        if not checkpoint:  # it starts from the beginning
             (self.place / "log").unlink(missing_ok=True)
         ended = kill_run.start(self.job, self.place / "work", every, kill_at=kill_at, kill_after=kill_after)
         self.went_on = any(e[0] == "goes on" and e[2] == ended.process for e in self.entries())

@@ -1,4 +1,4 @@
-"""Reads LeanRL's scripts (https://github.com/meta-pytorch/LeanRL) and mends what no longer runs on current torch.
+"""Reads LeanRL's scripts (https://github.com/meta-pytorch/LeanRL) and fixes what no longer runs on current torch.
 
 Nothing of theirs is part of this project: a checkout is read, and its scripts are changed in memory.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 class CannotMend(Exception):
-    """A script does not hold what is to be replaced, so it is another version than the mends were written for."""
+    """A script lacks the text to be replaced, so it is not the version for which the fixes were written."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ MENDS = {
 
 
 def mended(path: Path) -> str:
-    """The text of one of LeanRL's scripts, mended.
+    """The text of one of LeanRL's scripts with the fixes.
 
     Raises:
         CannotMend: the script is another version.

@@ -1,4 +1,4 @@
-"""What one line of torch.compile by hand brings: PPO scripts of cleanrl with it, beside their conversions.
+"""What one line of torch.compile by hand gains: cleanrl's PPO scripts with it, compared with their conversions.
 
     python benchmarks/one_line.py
 
@@ -30,7 +30,7 @@ from transformer.commands.script_runs import Bars
 from transformer.verify.run import Run
 
 LINE = "agent.get_action_and_value = torch.compile(agent.get_action_and_value)"
-"""The network's method, which acts and which the update calls: `torch.compile(agent)` alone would compile no method."""
+"""The network method that acting and the update call; `torch.compile(agent)` alone would not compile it."""
 KEYS = ("cartpole", "halfcheetah")
 
 

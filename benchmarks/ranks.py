@@ -1,4 +1,4 @@
-"""Measures what several processes cost and give on this machine, predicts more, and prints a page.
+"""Measures the cost and the gain of several processes on this machine, extrapolates to more, and prints a page.
 
     python benchmarks/ranks.py FOLDER
 
@@ -29,7 +29,7 @@ ITERATIONS = 12
 UPDATES = 16
 """Optimizer steps per iteration: 4 epochs of 4 minibatches."""
 QUIET = 1.5
-"""A higher load of the machine is that of something else."""
+"""A higher load means that something else is running."""
 RANKS = (2, 4, 8, 16, 32, 64)
 
 
@@ -46,7 +46,7 @@ def all_reduce_seconds(elements: int, times: int) -> float:
 
 
 def as_rank() -> None:
-    """What each rank of the launch of this file does."""
+    """The work of each rank when this file is launched by torchrun."""
     torch.distributed.init_process_group("gloo")
     seconds = [all_reduce_seconds(case[3], 60) for case in CASES.values()]
     if torch.distributed.get_rank() == 0:
@@ -55,7 +55,7 @@ def as_rank() -> None:
 
 
 def launch(processes: int, script: Path, *args: str) -> str:
-    """What a script prints that torchrun starts, or a plain one where `processes` is 0."""
+    """The output of a script started by torchrun, or directly if `processes` is 0."""
     torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"] if processes else []
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, *torchrun, str(script), *args]
@@ -67,7 +67,7 @@ def launch(processes: int, script: Path, *args: str) -> str:
 
 
 def steps_per_second(processes: int, script: Path, case: tuple, environments: int) -> float:
-    """Environment steps of all processes per second, behind the first iteration."""
+    """Environment steps of all processes per second, after the first iteration."""
     _, _, steps, _, (option, *others) = case
     unit = environments * steps
     printed = launch(processes, script, option, str(environments), *others, "--total-timesteps", str(unit * ITERATIONS))

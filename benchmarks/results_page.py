@@ -1,4 +1,4 @@
-"""results.md: what all benchmarks say, read in two minutes, made of their data alone (`make docs`)."""
+"""results.md: a summary of all benchmarks, generated from their data (`make docs`)."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ LISTS = {
     "wild_other": "PPO written anew",
     "wild_classes": "agents as classes, several files",
 }
-"""The lists of other people's scripts, and what they hold."""
+"""The lists of other people's scripts, and what they contain."""
 
 
 def page() -> str:
-    """The page: how fast, how many are equal, and how well a difference would be seen."""
+    """The page: how fast, how many are equal, and how well differences are detected."""
     return "\n".join([_HEAD, *_speed(), *_equal(), *_attacks(), _MORE])
 
 

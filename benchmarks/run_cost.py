@@ -1,4 +1,4 @@
-"""What `lean-convert run` adds to the start of a script, beside `python converted.py`: out of the cache and without.
+"""What `lean-convert run` adds to the start of a script compared with `python converted.py`, cached and uncached.
 
 Each script ends below its imports, which all three have to execute. Wall seconds, as imports and conversion overlap,
 in turns; the aim is at most 0.2 more out of the cache and 1 without it. The figures depend on the machine, and on what
@@ -26,7 +26,7 @@ STOP = 'if __import__("os").environ.get("STOP_BELOW_IMPORTS"):\n    raise System
 
 
 def stopping(script: Path) -> str:
-    """The script, which can be told to end below its imports."""
+    """The script, with an option to end below its imports."""
     lines = script.read_text(encoding="utf-8").splitlines(keepends=True)
     *_, last = leading_imports(script.read_bytes())
     assert last.end_lineno is not None
@@ -43,7 +43,7 @@ def seconds(command: list[str | Path], cache: Path) -> float:
 
 @click.command()
 @click.argument("scripts", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
-@click.option("--turns", default=5, show_default=True, help="So many starts of each, in turns.")
+@click.option("--turns", default=5, show_default=True, help="Starts of each, in turns.")
 def main(scripts: tuple[Path, ...], turns: int) -> None:
     """Print how long each of SCRIPTS takes to start."""
     table = Table("script", "python converted.py (s)", "out of the cache", "without")

@@ -35,7 +35,7 @@ from transformer.verify.run import Run
 
 BY_HAND = "LeanRL, mended"
 BURNIN = {"cpu": 2, "gpu": 23}
-"""Iterations. On a GPU, a function that is called once in each is captured after 20 calls."""
+"""Iterations of burn-in. On a GPU, a function that is called once per iteration is captured after 20 calls."""
 
 
 def contenders(row: Row, scripts: Path, checkout: Path | None, cuda: bool, folder: Path) -> Iterator[Contender]:
@@ -75,7 +75,7 @@ def has_cuda() -> bool:
 
 
 def concise(measured: dict[str, Any]) -> dict[str, Any]:
-    """A benchmark's JSON without what fills most of it: the iterations' times and each compilation."""
+    """A benchmark's JSON without its largest parts: the times of iterations and each compilation."""
     for result in measured["results"]:
         for one in result.get("rounds", ()):
             del one["iteration_starts"], one["compilations"]
@@ -93,7 +93,7 @@ def concise(measured: dict[str, Any]) -> dict[str, Any]:
     "--results",
     default=speed_page.RESULTS,
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder to write to; the page is made only of the one in this repository.",
+    help="Folder to write to; the page is made only from the one in this repository.",
 )
 def main(
     checkout: Path | None,

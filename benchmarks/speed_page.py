@@ -1,4 +1,4 @@
-"""speed.md and the README's table of speeds, made of the result files alone."""
+"""speed.md and the README's table of speeds, generated from the result files."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 PAGE = HERE / "logs" / "speed.md"
 ONE_LINE = "one line by hand"
-"""What benchmarks/one_line.py calls its script."""
+"""The name of the script in benchmarks/one_line.py's results."""
 NOT_YET = "not measured yet"
 DEVICES = {"cpu": "CPU", "gpu": "GPU"}
 RUNG = {"cpu": "compile", "gpu": "compile + cudagraphs"}
-"""By device: what the README's warm-up is that of."""
+"""By device: the mode whose warm-up the README shows."""
 
 _INTRODUCTION = """\
 # Speed
@@ -51,7 +51,7 @@ tensordict, so they are mended in memory before they are run:
 
 
 def load(device: str, what: str = "speed") -> dict[str, Any]:
-    """The result file of `cpu` or `gpu`; without rows where there is none."""
+    """The result file of `cpu` or `gpu`; without rows if there is none."""
     path = RESULTS / f"{what}-{device}.json"
     if not path.exists():
         return {"rows": {}}
@@ -105,7 +105,7 @@ def age() -> str:
 
 
 def _one_line(benchmark: dict[str, Any] | None) -> str:
-    """What one line by hand brought, measured beside a conversion of its own; empty where it was not."""
+    """The gain of one line by hand, measured next to a conversion; empty if not measured."""
     if benchmark is None:
         return ""
     result = _of(benchmark, ONE_LINE)

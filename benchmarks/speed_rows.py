@@ -1,4 +1,4 @@
-"""The scripts of the speed benchmark, and what they are to reach."""
+"""The scripts of the speed benchmark, and their goals."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class Goal:
     """Ratios to the original."""
 
     by_hand: str
-    """What LeanRL's authors, or we with their mended script, measured before this project began."""
+    """Measured by LeanRL's authors, or by us with their fixed script, before this project began."""
     least: float
     aim: float
     rung: str
@@ -28,17 +28,17 @@ class Row:
     leanrl: str | None
     """LeanRL's version of it."""
     leanrl_rounds: int | None
-    """In how many rounds that takes part on a CPU; in all where None."""
+    """The number of rounds in which it takes part on a CPU; None means all."""
     goals: dict[str, Goal]
     """By `cpu` and `gpu`."""
     readme: bool = True
-    """Whether the README's table has it, too."""
+    """Whether it is also in the README's table."""
     repository: bool = False
     """Whether it is the repository's script, where the package's asks for buffers and environments of old packages."""
     workers: tuple[int, ...] = ()
-    """Numbers of worker processes for the environments, with which the goal's rung is measured, too."""
+    """Numbers of worker processes for the environments with which the goal's mode is also measured."""
     migrated: tuple[str, ...] = ()
-    """Where what `lean-convert migrate` makes of it takes part, converted: its arguments beside the others."""
+    """If its migration by `lean-convert migrate` takes part, converted: additional arguments."""
 
 
 ROWS = (

@@ -34,7 +34,7 @@ FIXTURES = Path(__file__).parent.parent / "fixtures"
 
 
 def spent() -> float:
-    """Processor seconds of all processes that were started here and have ended."""
+    """Processor seconds of all child processes that have ended."""
     times = os.times()
     return times.children_user + times.children_system
 
@@ -47,14 +47,14 @@ def children_seconds(action: Callable[[], object]) -> float:
 
 
 class Stopwatch:
-    """Is told of each run of a verification, and keeps what it cost."""
+    """Is notified of each run of a verification, and records its cost."""
 
     def __init__(self) -> None:
         self.seconds: list[tuple[str, float]] = []
 
     @contextmanager
     def run(self, name: str, iterations: int | None) -> Iterator[Callable[[int], None]]:
-        """Measure what is done within the context."""
+        """Measure the code inside the context."""
         before = spent()
         try:
             yield lambda done: None
@@ -84,10 +84,10 @@ def plain_run(script: Path, args: list[str]) -> None:
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[FIXTURE...]")
-@click.option("--longer", default=1, show_default=True, help="Train so many times as long as the tests do.")
+@click.option("--longer", default=1, show_default=True, help="Train this many times as long as the tests do.")
 @click.option("--checks", "by_check", is_flag=True, help="Measure each run of a verification.")
 def main(names: tuple[str, ...], longer: int, by_check: bool) -> None:
-    """Print what recording costs on each FIXTURE (all where none is named)."""
+    """Print what recording costs on each FIXTURE (by default all)."""
     cases = tomllib.loads((FIXTURES / "ARGS.toml").read_text())
     table = Table("fixture", *(("run", "seconds") if by_check else ("plain (s)", "recorded (s)", "ratio")))
     for name in track(names or list(cases), description="running", console=Console(stderr=True)):

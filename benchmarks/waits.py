@@ -33,7 +33,7 @@ FLAGS = {
     "--cudagraphs": ("--cudagraphs",),
     "--compile --cudagraphs": ("--compile", "--cudagraphs"),
 }
-"""What is run: None is the original, all else the converted script with these flags."""
+"""What is run: None is the original, everything else the converted script with these flags."""
 
 INTRODUCTION = f"""\
 # Waits
@@ -106,7 +106,7 @@ def waits(script: Path, args: list[str]) -> int:
 
 
 def row(script: Path, args: tuple[str, ...]) -> tuple[int, int, int]:
-    """A script's waits per step, per minibatch, and per iteration beside those."""
+    """A script's waits per step, per minibatch, and additional ones per iteration."""
     envs = 1 if "continuous" in script.name else 4
     base = Size()
     first, *others = (
@@ -124,7 +124,7 @@ def row(script: Path, args: tuple[str, ...]) -> tuple[int, int, int]:
 
 
 def step(script: Path, args: tuple[str, ...]) -> tuple[str]:
-    """A script's waits per step of the environment, where it learns in each; in hundredths where they vary."""
+    """A script's waits per environment step, if it learns in each; rounded to hundredths if they vary."""
     args = ("--learning-starts", "40", "--batch-size", "16", "--buffer-size", "1000", *args)
     first, last = (waits(script, [*args, "--total-timesteps", str(total)]) for total in (FIRST, LAST))
     return (f"{(last - first) / (LAST - FIRST):.2f}".removesuffix(".00"),)

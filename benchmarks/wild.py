@@ -1,4 +1,4 @@
-"""Other people's scripts: converts those that a list names, runs them, and says what became of each.
+"""Other people's scripts: converts those in a list, runs them, and reports the result of each.
 
     python benchmarks/wild.py DIRECTORY [--list NAME] [--matching TEXT] [--fetch] [--run [--again]] [--compile]
                                         [--tenth] [--write]
@@ -86,7 +86,7 @@ RAN = {
     "differs": "ran, **differs**",
     "not run": "not run",
 }
-"""What the field `ran` may say, and how the table says it."""
+"""The values of the field `ran`, and their text in the table."""
 KEPT = (
     "ran",
     "note",
@@ -99,7 +99,7 @@ KEPT = (
     "failing",
     "first",
 )
-"""The fields that tell what became of a script."""
+"""The fields with the results of a script."""
 FIRST = ("repository", "commit", "path", "holdout", "first")
 """The fields that an entry of a list begins with."""
 
@@ -112,31 +112,31 @@ class Script(wild_run.Setting):
     commit: str
     path: str
     holdout: str = ""
-    """The day it was added, where it was chosen without a look at whether it converts."""
+    """The day it was added, if it was chosen without looking at whether it converts."""
     first: str = ""
-    """What came of it when it was first converted, on that day: the kind of an outcome."""
+    """The kind of outcome when it was first converted, on that day."""
     together: Sequence[str] = ()
     """Paths in its repository of the files that are converted with it."""
     impossible: str = ""
     """Why it is not run."""
     ran: str = "not run"
-    """Whether original and converted were run against each other, and how that went: a key of RAN."""
+    """The result of running original and converted script against each other: a key of RAN."""
     note: str = ""
     """Why it did not run, or what differs."""
     uncompiled: str = ""
-    """Whether it is `equal` or `differs` with its flags on and nothing compiled; empty where that was not run."""
+    """Whether it is `equal` or `differs` with its flags on and nothing compiled; empty if that was not run."""
     conversion: str = ""
     """Digest of the converted script that ran."""
     seen: str = ""
     """The day it ran, and the version of the converter."""
     compiled: str = ""
-    """How its compiled functions compared with the eager ones, where that was run: `equal`, `differs`, `not run`."""
+    """The comparison of its compiled functions with the eager ones, if run: `equal`, `differs`, `not run`."""
     compiled_note: str = ""
     """Why they did not run, or what differs."""
     compiled_seen: str = ""
     """The day they were compared, and the version."""
     failing: str = ""
-    """The day and the version with which it was first seen refused, raising or different; empty where it is none."""
+    """The day and the version with which it was first refused, raising or different; empty if it is none of these."""
 
     def __post_init__(self) -> None:
         if self.ran not in RAN:
@@ -145,7 +145,7 @@ class Script(wild_run.Setting):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the converter made of a script."""
+    """The result of converting a script."""
 
     kind: str
     """`converted`, `refused`, `missing` (not in the directory) or `raised`."""
@@ -154,11 +154,11 @@ class Outcome:
     source: str = ""
     """The converted script."""
     held_back: Mapping[str, str] = field(default_factory=dict)
-    """The transforms that would have been a gain and did not apply, each with its reason."""
+    """The transforms that would have gained something and did not apply, each with its reason."""
 
     @property
     def digest(self) -> str:
-        """Tells one converted script from another."""
+        """A digest of the converted script."""
         return hashlib.sha256(self.source.encode()).hexdigest()[:12]
 
 
@@ -213,7 +213,7 @@ def summary(scripts: list[Script], outcomes: list[Outcome]) -> str:
 
 
 def _compiled(scripts: list[Script]) -> str:
-    """How those fared whose compiled functions were compared with the eager ones."""
+    """The results of scripts whose compiled functions were compared with the eager ones."""
     ran = Counter(s.compiled for s in scripts if s.compiled)
     if not ran:
         return ""
@@ -226,7 +226,7 @@ def _compiled(scripts: list[Script]) -> str:
 
 
 def _added(scripts: list[Script]) -> str:
-    """How those fared that were chosen without a look at whether they convert, when they were first converted."""
+    """The first results of scripts that were chosen without looking at whether they convert."""
     days: dict[str, list[Script]] = {}
     for script in scripts:
         if script.holdout and script.first:
@@ -243,12 +243,12 @@ def _added(scripts: list[Script]) -> str:
 
 
 def _ran_earlier(script: Script, outcome: Outcome) -> bool:
-    """Whether what ran is not what the script converts to now."""
+    """Whether the script now converts to another text than the one that ran."""
     return outcome.kind == "converted" and script.ran != "not run" and script.conversion != outcome.digest
 
 
 def table(scripts: list[Script], outcomes: list[Outcome], name: str = "wild") -> str:
-    """The page of a list: what fails first, and of that what began to fail last."""
+    """The page of a list: failures first, and the most recent of these at the top."""
     title, chosen = LISTS[name]
     introduction = (
         f"{chosen} compared as by `lean-convert verify --up-to flags-on`; environments and packages that cannot be "
@@ -291,7 +291,7 @@ def _cells(script: Script, outcome: Outcome) -> tuple[str, ...]:
 
 
 def fetch(script: Script, root: Path) -> None:
-    """Get a script's repository at its commit, and nothing of its history.
+    """Fetch a script's repository at its commit, without history.
 
     Where that fails, as without network, nothing is left and its scripts are missing.
     """
@@ -320,7 +320,7 @@ def listed(scripts: list[Script], name: str = "wild") -> str:
 
 
 def ran(script: Script, outcome: Outcome, directory: Path) -> Script:
-    """The script with what running it gave."""
+    """The script with the result of running it."""
     root = directory / script.repository
     told = wild_run.run(root / script.path, root, outcome.source, script, directory / ".packages")
     note = _short(told.ran, told.note)
@@ -330,7 +330,7 @@ def ran(script: Script, outcome: Outcome, directory: Path) -> Script:
 
 
 def compiled(script: Script, outcome: Outcome, directory: Path) -> Script:
-    """The script with what comparing its compiled functions gave."""
+    """The script with the result of comparing its compiled functions."""
     root = directory / script.repository
     told, note = wild_run.run_compiled(root / script.path, root, outcome.source, script, directory / ".packages")
     return replace(script, compiled=told, compiled_note=_short("", note), compiled_seen=version())
@@ -338,7 +338,7 @@ def compiled(script: Script, outcome: Outcome, directory: Path) -> Script:
 
 @cache
 def version() -> str:
-    """Today, and the commit of the converter; a `+` where the converter was changed since."""
+    """Today, and the commit of the converter, with a `+` if the converter was changed since."""
 
     def git(*command: str) -> str:
         return subprocess.run(["git", *command], cwd=HERE, capture_output=True, text=True, check=True).stdout.strip()
@@ -348,7 +348,7 @@ def version() -> str:
 
 
 def judged(script: Script, outcome: Outcome) -> Script:
-    """The script with whether it fails, and if so since when."""
+    """The script, marked with whether it fails and since when."""
     differs = outcome.kind == "converted" and "differs" in (script.ran, script.uncompiled, script.compiled)
     if outcome.kind == "missing":
         return script
@@ -363,7 +363,7 @@ def in_turn(scripts: list[Script]) -> set[tuple[str, str]]:
 
 
 def _short(told: str, note: str) -> str:
-    """The last line of what a run has to say, which is shown."""
+    """The last line of a run's output, which is shown."""
     click.echo(f"{'':10} {told} {note}")
     lines = note.replace(f"{HERE.parent}/", "").strip().splitlines()
     return f"{'the original stops: ' if told == 'not run' else ''}{lines[-1][:200]}" if lines else ""
@@ -375,7 +375,7 @@ def read_list(path: Path) -> list[Script]:
 
 
 def keep(script: Script, path: Path) -> None:
-    """Write into a list what became of one script; what else was changed there in the meantime stays."""
+    """Write the result of one script into a list, keeping other changes made to the list meanwhile."""
     told = {name: getattr(script, name) for name in KEPT}
     same = (script.repository, script.path)
     scripts = [replace(s, **told) if (s.repository, s.path) == same else s for s in read_list(path)]
@@ -390,7 +390,7 @@ def keep(script: Script, path: Path) -> None:
 @click.option(
     "--compile", "compiles", is_flag=True, help="Compare also the compiled functions of those that ran equal."
 )
-@click.option("--matching", default="", help="Those alone whose repository and path hold this text.")
+@click.option("--matching", default="", help="Only those whose repository and path contain this text.")
 @click.option("--again", is_flag=True, help="Run also what ran before and has not changed since.")
 @click.option("--tenth", is_flag=True, help="Run again, and compile, a tenth of the list: those whose turn it is.")
 @click.option("--write", is_flag=True, help="Write the page.")
@@ -405,7 +405,7 @@ def main(
     tenth: bool,
     write: bool,
 ) -> None:
-    """Convert a list's scripts found in DIRECTORY; fails where the converter raised or a run differs."""
+    """Convert a list's scripts found in DIRECTORY; fails if the converter raised an error or a run differs."""
     if matching and write:
         raise click.UsageError("--write makes a page of all scripts: it does not go with --matching")
     path = HERE / "lists" / f"{name}.toml"
@@ -442,7 +442,7 @@ def main(
 
 
 def _known(script: Script, outcome: Outcome) -> bool:
-    """Whether what the script converts to now ran, or its original did not."""
+    """Whether the script's present conversion was run, or its original does not run."""
     unchanged = script.conversion == outcome.digest and bool(script.seen)
     return unchanged and "differs" not in (script.ran, script.uncompiled)
 

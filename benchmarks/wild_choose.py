@@ -1,4 +1,4 @@
-"""Chooses, from checkouts of other people's repositories, the scripts that a list of benchmarks/wild.py takes.
+"""Chooses scripts for a list of benchmarks/wild.py from checkouts of other people's repositories.
 
     python benchmarks/wild_choose.py DIRECTORY CLEANRL --list NAME
 
@@ -24,7 +24,7 @@ PPO_NAMES = (
     "b_inds mb_inds clipfracs num_minibatches update_epochs b_obs b_logprobs b_returns b_advantages b_values "
     "get_action_and_value lastgaelam nextnonterminal nextvalues newlogprob logratio mb_advantages clip_coef"
 ).split()
-"""cleanrl's own names for what PPO does with a rollout."""
+"""cleanrl's names for PPO's variables of a rollout."""
 REPLAY_NAMES = (
     "learning_starts train_frequency target_network_frequency policy_frequency q_network target_network qf1 qf1_target "
     "qf1_a_values qf_loss td_target exploration_fraction exploration_noise linear_schedule start_e end_e q_optimizer "
@@ -38,7 +38,7 @@ CLIPPED = re.compile(r"\bclamp\(|\bclip\(")
 RATIO = re.compile(r"\bexp\(|\bratio", re.IGNORECASE)
 SKIPPED = re.compile(r"(^|/)(site-packages|venv|\.venv|env/lib|node_modules)/")
 ENOUGH = 3
-"""So many of cleanrl's names make a descendant."""
+"""The number of cleanrl's names that identifies a descendant."""
 
 
 def descends(text: str) -> bool:
@@ -52,7 +52,7 @@ def replays(text: str) -> bool:
 
 
 def own(text: str) -> bool:
-    """Whether it speaks of PPO and of a clipped ratio, and owes cleanrl fewer than three names."""
+    """Whether it mentions PPO and a clipped ratio, and has fewer than three of cleanrl's names."""
     named = re.search("ppo|proximal policy", text, re.IGNORECASE) and CLIPPED.search(text) and RATIO.search(text)
     return bool(named) and not descends(text) and not replays(text)
 
@@ -62,7 +62,7 @@ KINDS: dict[str, tuple[int, Callable[[str], bool]]] = {
     "wild_off_policy": (2, replays),
     "wild_other": (2, own),
 }
-"""The lists, each with how many scripts of one repository it takes, and of which kind."""
+"""The lists, each with the kind of scripts it takes, and their number per repository."""
 
 
 def _names(text: str, names: list[str]) -> int:
@@ -70,12 +70,12 @@ def _names(text: str, names: list[str]) -> int:
 
 
 def digest(text: str) -> str:
-    """Of a text without its white space."""
+    """A digest of a text without whitespace."""
     return hashlib.sha256("".join(text.split()).encode()).hexdigest()
 
 
 def git(root: Path, *command: str) -> bytes:
-    """What git says in a repository."""
+    """The output of git in a repository."""
     return subprocess.run(["git", "-C", str(root), *command], check=True, capture_output=True).stdout
 
 
@@ -95,12 +95,12 @@ def of_history(root: Path) -> Iterator[str]:
 
 
 def trains(text: str) -> bool:
-    """Whether a file makes a step of an environment and one of an optimizer, in torch."""
+    """Whether a file steps an environment and an optimizer of torch."""
     return bool(TORCH.search(text) and ENVIRONMENT.search(text) and OPTIMIZER.search(text))
 
 
 def chosen(root: Path, name: str, known: set[str]) -> Iterator[str]:
-    """The paths that a list takes of one repository; `known` grows by their digests."""
+    """The paths that a list takes from one repository; their digests are added to `known`."""
     left, of_kind = KINDS[name]
     for file in sorted(git(root, "ls-files", "-z", "--", "*.py").decode("utf-8", "replace").split("\0")):
         path = root / file
@@ -119,7 +119,7 @@ def chosen(root: Path, name: str, known: set[str]) -> Iterator[str]:
 @click.option("--list", "name", type=click.Choice(tuple(KINDS)), required=True, help="Of which kind.")
 @click.option("--holdout", default="", help="The day to note for each.")
 def main(directory: Path, cleanrl: Path, name: str, holdout: str) -> None:
-    """Print the entries that a list would get of the repositories below DIRECTORY."""
+    """Print the entries that a list would get from the repositories in DIRECTORY."""
     listed = [entry for other in wild.LISTS for entry in wild.read_list(wild.HERE / "lists" / f"{other}.toml")]
     had = {entry.repository for entry in listed}
     known, scripts = set(of_history(cleanrl)), []

@@ -1,4 +1,4 @@
-"""Runs one of other people's scripts against its conversion, as `lean-convert verify` does, with little data."""
+"""Runs somebody's script against its conversion, as `lean-convert verify` does, with little data."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from transformer.verify.verify import CannotVerify, Task, verify
 HERE = Path(__file__).parent
 STANDINS = (HERE / "wild_standins", HERE.parent / "tests" / "support" / "standins")
 LITTLE = {"seed": 1, "num-envs": 4, "num-steps": 16, "num-minibatches": 2, "update-epochs": 2, "total-timesteps": 4096}
-"""Options that most of the scripts know, and what they get; a seed, as some draw one."""
+"""Options of most of the scripts, with values; including a seed, because some draw one."""
 REPLAYED = {
     "num-envs": 1,
     "learning-starts": 60,
@@ -33,7 +33,7 @@ REPLAYED = {
     "batch-size": 16,
     "target-network-frequency": 20,
 }
-"""Likewise of those that learn from stored steps, where these count: the buffer is filled more than once."""
+"""The same for off-policy scripts: the buffer is filled more than once."""
 STOPS = "the converted script stops"
 ITERATIONS, STEPS, LIMIT = 2, 240, 600.0
 """Rollouts with their updates; of scripts that learn from stored steps, steps of the environment; seconds."""
@@ -41,31 +41,31 @@ ITERATIONS, STEPS, LIMIT = 2, 240, 600.0
 
 @dataclass(frozen=True)
 class Setting:
-    """What one script needs in order to run here, beside what all get."""
+    """What a script needs to run here, in addition to what all get."""
 
     args: Sequence[str] = ()
-    """Its arguments, before those that make it small; an option given here is not given twice."""
+    """Its arguments, before those that make it small; an option here replaces one of those."""
     ending: str = ""
     """What is put below it, original and converted, where it only defines what other modules of its own call."""
     observations: str = ""
-    """The space of the environment that stands in for its own, as benchmarks/wild_standins/noise.py writes it."""
+    """The space of the environment that replaces its own, in the notation of benchmarks/wild_standins/noise.py."""
     actions: str = ""
     """Likewise."""
     infos: Sequence[str] = ()
     """Names of the numbers in its infos."""
     gym: str = ""
-    """`gym` or `gymnasium`: what both names mean."""
+    """`gym` or `gymnasium`: the package that both names refer to."""
     cpu: bool = False
-    """Whether the devices called `cuda` in its text shall be the CPU."""
+    """Whether devices called `cuda` in its text are replaced by the CPU."""
     files: Sequence[str] = ()
     """Paths in its repository that it looks for in the working directory."""
     packages: Sequence[str] = ()
-    """Packages in versions other than the installed ones, as pip names them."""
+    """Packages in versions other than the installed ones, in pip's notation."""
 
 
 @dataclass(frozen=True)
 class Told:
-    """What came of a run: `equal`, `differs` or `not run`, with flags off and with flags on and nothing compiled."""
+    """The result of a run: `equal`, `differs` or `not run`, with flags off and with flags on and nothing compiled."""
 
     ran: str
     note: str = ""

@@ -1,4 +1,4 @@
-"""A script whose agent keeps networks, optimizers and replayed steps, and learns in a method: DDPG."""
+"""A script whose agent holds networks, optimizers and a replay buffer, and learns in a method: DDPG."""
 
 SCRIPT = """
 import argparse
@@ -110,7 +110,7 @@ DEFAULTS = {"<freeze>": FREEZE, "<thaw>": THAW}
 
 
 def agent_script(changes: dict[str, str]) -> str:
-    """The script with pieces replaced; the network is frozen for the actor's loss where nothing else is said."""
+    """The script with pieces replaced; by default the network is frozen for the actor's loss."""
     source = SCRIPT
     for old, new in (DEFAULTS | changes).items():
         assert source.count(old) == 1, old

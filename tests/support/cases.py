@@ -1,4 +1,4 @@
-"""Before/after pairs: what a transform makes of parts of the script, and what it leaves alone and why."""
+"""Before/after pairs: how a transform changes parts of the script, and what it leaves alone and why."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ parser.add_argument("--cudagraphs", action="store_true", help="replay policy, ad
 
 
 def alone(what: str) -> Parts:
-    """The flags, whose help says that one thing alone is compiled."""
+    """The flags, with a help text that says that only one thing is compiled."""
     return {"flags": ADDED.replace("compile policy and update", f"compile {what}")}
 
 
@@ -33,12 +33,12 @@ NAMED: Parts = {
     "copy": "policy = agent.get_action_and_value",
     "act": edited("act", "agent.get_action_and_value", "policy"),
 }
-"""What the name for the policy's call changes, and the flags that it needs."""
+"""What naming the policy's call changes, and the flags that it needs."""
 
 
 @dataclass(frozen=True)
 class Rewrite:
-    """Parts before a transform, and those of them that it changes; the rest of the script must stay byte for byte."""
+    """Parts before a transform, and the parts that it changes; the rest must stay byte for byte the same."""
 
     title: str
     before: Parts
@@ -46,9 +46,9 @@ class Rewrite:
     notes: tuple[str, ...] = ()
     """A piece of each note, in their order."""
     also: tuple[str, ...] = ()
-    """Transforms that come before it though it does not need them."""
+    """Transforms that are applied before it although it does not need them."""
     brief: str | None = None
-    """What the report says was done, "" for the transform's own words; None where it does not matter."""
+    """What the report says was done; "" for the transform's own `brief`, None if it does not matter."""
 
     def __str__(self) -> str:
         return self.title
@@ -59,7 +59,7 @@ class Rewrite:
         return script(self.before)
 
     def check(self, transform: str, given: Parts | None = None) -> None:
-        """The transform makes exactly this change; `given` is what the transforms made that it needs."""
+        """The transform makes exactly this change; `given` is the result of the transforms that it needs."""
         step = turn(transform, self.source, self.also)
         assert isinstance(step.outcome, Applied), step.outcome
         assert self.brief in (None, step.outcome.brief)
@@ -76,7 +76,7 @@ class NoOp:
     title: str
     parts: Parts
     reason: str
-    """A piece of the reason; `{line}` in it stands for the line of the script that holds the text `at`."""
+    """A piece of the reason; `{line}` in it stands for the line of the script that contains the text `at`."""
     at: str = ""
     also: tuple[str, ...] = ()
     kind: SkipKind = "left as it was"
@@ -85,7 +85,7 @@ class NoOp:
         return self.title
 
     def check(self, transform: str) -> None:
-        """The transform is skipped for the reason, which is of this kind."""
+        """The transform is skipped for this reason, with this kind."""
         source = script(self.parts)
         lines = [number for number, line in enumerate(source.splitlines(), 1) if self.at in line]
         assert len(lines) == 1 or not self.at

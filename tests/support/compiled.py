@@ -1,4 +1,4 @@
-"""What `lean-convert verify` says of a conversion that is compiled."""
+"""The report of `lean-convert verify` about a compiled conversion."""
 
 import json
 import subprocess

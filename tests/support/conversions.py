@@ -1,4 +1,4 @@
-"""A converter of three transforms, for tests of what surrounds the converter."""
+"""A converter with three transforms, for tests of the code around the converter."""
 
 from collections.abc import Iterable
 
@@ -32,7 +32,7 @@ def convert(
     ignore: Iterable[str] | None = None,
     line_length: int = 127,
 ) -> Conversion:
-    """Mark the source as converted; refuse one that is marked, or that says REFUSE; warn where it says WARN."""
+    """Mark the source as converted; refuse it if it is marked or contains REFUSE; warn if it contains WARN."""
     if "nonsense" in (*(select or ()), *(ignore or ())):
         raise SelectionError("there is no transform named 'nonsense'")
     if source.startswith(MARK):

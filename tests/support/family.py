@@ -1,4 +1,4 @@
-"""cleanrl's scripts: how each is run, and which transforms have nothing to do in it."""
+"""cleanrl's scripts: how each is run, and which transforms have nothing to change in it."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ BY_DATA = (
 loop, and what the host makes."""
 STORED = ["--learning-starts", "300", "--total-timesteps", "430"]
 REPLAYED = ["--buffer-size", "96", "--learning-starts", "60", "--total-timesteps", "300", "--batch-size", "16"]
-"""More steps than the buffer holds, so that its rows are written anew."""
+"""More steps than the buffer holds, so that its rows are overwritten."""
 CONTROL = ["--total-timesteps", "384", "--num-steps", "128", "--num-minibatches", "4", *SHORT]
 
 
 @dataclass(frozen=True)
 class Member:
-    """One script of the family: its arguments, the same in both generations but for what `newer` adds."""
+    """One script of the family: its arguments, the same in both generations except for those that `newer` adds."""
 
     name: str
     args: list[str]
@@ -45,9 +45,9 @@ class Member:
     older: tuple[str, ...] = ()
     processes: int | None = None
     only: str | None = None
-    """The one generation that has it; both where None."""
+    """The only generation that has it; None means both."""
     fails_from_numpy: tuple[int, int] | None = None
-    """The version of numpy from which on the script itself ends with an error."""
+    """The version of numpy from which the script itself fails."""
     held_back: tuple[str, ...] = ()
     """Transforms that might have been applied, and were not."""
 
@@ -55,7 +55,7 @@ class Member:
         return self.name
 
     def run(self, generation: str, place: Path, folder: Path) -> Run | None:
-        """How to run it; None where the generation does not have it.
+        """How to run it; None if the generation does not have it.
 
         Args:
             generation: one of GENERATIONS.

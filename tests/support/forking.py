@@ -27,7 +27,7 @@ from transformer.verify.run import HARNESS, Mode, Run, RunFailed, Scratch
 SECONDS = 60.0
 """Wall-clock time of a run that sets no timeout."""
 MEMORY = 8 * 2**30
-"""Bytes of address space that a run may take beside those of this process."""
+"""Bytes of address space that a run may take in addition to those of this process."""
 MODULES = (
     "torch", "torch.distributions", "torch.optim", "torch._dynamo", "tensordict", "tensordict.nn", "gym",
     "gym.envs.classic_control", "gym.vector", "gymnasium", "gymnasium.envs.classic_control", "gymnasium.vector",
@@ -36,7 +36,7 @@ MODULES = (
 
 
 def python_forked(script: Path, *args: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """What `python SCRIPT ARGS...` does in the script's folder, in a fork; nothing ends it but its end."""
+    """Run `python SCRIPT ARGS...` in the script's folder, in a fork, until it ends by itself."""
     preload()
     with tempfile.TemporaryDirectory(prefix="lean-forked-") as name:
         out, err = Path(name, "out"), Path(name, "err")
@@ -73,7 +73,7 @@ class TimedOut(RunFailed):
 
 
 def preload() -> None:
-    """Import what scripts import, and the harness; torch computes in one thread from then on, here as in the runs."""
+    """Import what scripts import, and the harness; from then on torch uses one thread, here and in the runs."""
     for name in MODULES:
         if importlib.util.find_spec(name.partition(".")[0]) is not None:
             importlib.import_module(name)
@@ -120,7 +120,7 @@ def record_forked(
 
 @contextmanager
 def in_forks(cpu_seconds: int | None = None) -> Iterator[None]:
-    """Have all runs within the context be forks, those of `verify` as well, which may take so much processor time."""
+    """Make all runs inside the context forks, including those of `verify`, with this limit on processor time."""
     real = Run.under_harness
 
     def under_harness(run: Run, mode: Mode, *_: object, **options: Any) -> AbstractContextManager[Scratch]:
@@ -164,7 +164,7 @@ def _forked(run: Run, mode: Mode, prepare: Callable[[], object], **options: Any)
 
 
 def _become(scratch: Scratch, job: Path, reading: int, writing: int, prepare: Callable[[], object]) -> NoReturn:
-    """Be the harness's process for one run."""
+    """Turn this fork into the harness's process for one run."""
     status = 1
     try:
         os.setpgid(0, 0)
@@ -194,7 +194,7 @@ def _become(scratch: Scratch, job: Path, reading: int, writing: int, prepare: Ca
 
 
 def _wait(process: int, scratch: Scratch, seconds: float) -> None:
-    """Wait for the run's end; nothing of it is left running.
+    """Wait for the run's end, and end everything that it started.
 
     Raises:
         TimedOut: it was ended.

@@ -33,7 +33,7 @@ def conversion_of(fixture: Path) -> Conversion:
 
 
 def convert_fixture(fixture: Path) -> str:
-    """What a fixture is converted to.
+    """The conversion of a fixture.
 
     Raises:
         ValueError: the fixture is refused.

@@ -1,4 +1,4 @@
-"""A conversion made by hand: small, and with everything that a view of it must show."""
+"""A conversion made by hand: small, but with everything that its views must show."""
 
 import textwrap
 

@@ -1,4 +1,4 @@
-"""What copies tensors between host and device in a script's text, counted."""
+"""Counts the code in a script's text that copies tensors between host and device."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What becomes of a script: it is converted, and run in each of its forms against the original."""
+"""Judges a script: converts it, and runs it in each of its forms against the original."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RIGHT = ("equal", "refused")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a script.
+    """The verdict on a script.
 
     equal; refused; unusable: the original itself fails; or what is wrong: `raised` (the converter), `failed` (the
     conversion, where the original does not) or `different`; the last two with " uncompiled" where it is so with the

@@ -1,18 +1,18 @@
-"""What lives across iterations, as parts of the script in scripts.py: saved whole, or left without checkpoints."""
+"""State that persists across iterations, as parts of the script in scripts.py: saved whole, or not supported."""
 
 from collections.abc import Mapping
 
 from scripts import PARTS, edited, script
 
 FORGETFUL = {"self.age += 1": "done = np.zeros(len(action), dtype=bool)", "self.state[done] = 0": "self.state[:] = 0"}
-"""What makes the script's environments forget each step, so that a reset changes nothing."""
+"""Makes the script's environments stateless, so that a reset changes nothing."""
 OVER = "        done = (np.abs(self.state[:, 0]) > 0.5) | (self.age % 7 == 0)\n"
 RATE = 'optimizer.param_groups[0]["lr"] = '
 STDLIB = "import os\nimport random\nimport signal\nfrom collections import deque"
 
 
 def forgetful(parts: Mapping[str, str]) -> str:
-    """The script with some of its parts replaced, on environments that have nothing to forget."""
+    """The script with some of its parts replaced, on stateless environments."""
     text = script(parts)
     for old, new in {**FORGETFUL, OVER: ""}.items():
         assert text.count(old) == 1
@@ -80,7 +80,7 @@ SAVED = {
         "critic_optimizer.step()",
     ),
 }
-"""Each is saved whole. Most were lost once: the run that was killed went on with others, and said nothing."""
+"""Each is saved whole. Most were once lost: the killed run continued with other values, without a warning."""
 
 HELD_BACK: dict[str, tuple[dict[str, str], str]] = {
     "a tensor bound anew": (
@@ -217,4 +217,4 @@ HELD_BACK: dict[str, tuple[dict[str, str], str]] = {
         "Agent.get_value() changes self.seen, which no state_dict() holds",
     ),
 }
-"""What no checkpoint holds: parts, and a piece of the reason that holds checkpoints back."""
+"""State that no checkpoint holds: parts, and a piece of the reason why there are no checkpoints."""

@@ -1,4 +1,4 @@
-"""Benchmarks whose figures are made up, to be shown."""
+"""Synthetic benchmarks, for tests of their display."""
 
 from __future__ import annotations
 

@@ -16,11 +16,11 @@ CAPABILITIES = (
     *(["avx2"] if torch.cpu._is_avx2_supported() else []),
     *(["avx512"] if torch.cpu._is_avx512_supported() else []),
 )
-"""What ATEN_CPU_CAPABILITY may be here: torch does not ask whether the processor has the instructions."""
+"""The values of ATEN_CPU_CAPABILITY that work here: torch does not check whether the processor has the instructions."""
 
 
 def run_under(capability: str, code: str) -> str:
-    """What Python code prints that runs with tests and their support on its path.
+    """The output of Python code that runs with tests and their support on its path.
 
     Raises:
         AssertionError: it fails, or torch computes with other instructions.

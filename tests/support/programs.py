@@ -11,7 +11,7 @@ DATA = Path(__file__).parents[1] / "transforms" / "data"
 
 @dataclass(frozen=True)
 class Program:
-    """A program, and what is expected: a line, or a piece of the reason why it stays."""
+    """A program, and the expectation: a line, or a piece of the reason why it is left alone."""
 
     title: str
     code: str
@@ -30,7 +30,7 @@ def programs(name: str) -> list[Program]:
 
 
 def printed(code: str) -> str:
-    """What a program prints."""
+    """The output of a program."""
     with contextlib.redirect_stdout(io.StringIO()) as out:
         exec(compile(code, "program", "exec"), {"__name__": "__main__"})
     return out.getvalue()

@@ -19,7 +19,7 @@ COMPILE = torch.compile
 
 
 def quick(model: Callable[..., Any] | None = None, **given: Any) -> Any:
-    """torch.compile with another backend, of whose options the choice of guards alone is kept."""
+    """torch.compile with another backend, keeping only the option that chooses guards."""
     if model is None:
         return partial(quick, **given)
     guards = {k: v for k, v in (given.get("options") or {}).items() if k == "guard_filter_fn"}

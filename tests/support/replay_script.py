@@ -150,7 +150,7 @@ def replay(**parts: str) -> str:
 
 
 def learning_first(source: str) -> str:
-    """The script with its update above the environment's step, where the one before it has been stored."""
+    """The script with its update above the environment's step, after the previous step has been stored."""
     lines = source.splitlines(keepends=True)
     step = next(i for i, line in enumerate(lines) if "envs.step(" in line)
     learn = next(i for i, line in enumerate(lines) if line.startswith("        if global_step > args.learning_starts"))
@@ -158,7 +158,7 @@ def learning_first(source: str) -> str:
 
 
 def changed(part: str, old: str, new: str) -> str:
-    """A part with one piece of its text, which must occur in it once, replaced."""
+    """A part with one piece of its text, which must occur exactly once, replaced."""
     text = textwrap.dedent(PARTS[part])
     assert text.count(old) == 1, f"{old!r} occurs {text.count(old)} times in {part}"
     return text.replace(old, new)

@@ -1,4 +1,4 @@
-"""A script as many people begin: steps as named tuples, collated by hand, targets moved by their state."""
+"""A script of a common form: steps as named tuples, collated by hand, targets updated through state_dict()."""
 
 SCRIPT = """
 import collections

@@ -24,13 +24,13 @@ def quick(stop: str) -> str:
 
 
 def heed_interrupts() -> None:
-    """Let SIGINT end a process that is begun: where tests run in the background of a shell, it is ignored."""
+    """Let SIGINT end a started process: it is ignored if tests run in the background of a shell."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @dataclass
 class Runner:
-    """A folder with scripts, and a cache of its own."""
+    """A folder with scripts and its own cache."""
 
     folder: Path
     variables: dict[str, str] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Runner:
         return path
 
     def keep(self, script: Path, converted: str, facts: Facts | None = None) -> None:
-        """Put a conversion of the script as it stands into the cache; where no facts are given, line is of line."""
+        """Put a conversion of the present script into the cache; without facts, each line comes from the same line."""
         lines = len(converted.split("\n"))
         facts = facts or Facts(origins=list(range(1, lines + 1)), transforms=[None] * lines)
         source = script.read_bytes()
@@ -70,7 +70,7 @@ class Runner:
         return self._run([*COMMAND, *map(str, args), "--", *script_args], cwd)
 
     def popen(self, *args: str | Path) -> subprocess.Popen[str]:
-        """The same, begun."""
+        """The same, started."""
         return subprocess.Popen(
             [*COMMAND, *map(str, args)], env=self.environment, cwd=self.folder, text=True, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heed_interrupts,

@@ -1,4 +1,4 @@
-"""Equality of what steps of environments return, bit by bit."""
+"""Bitwise equality of the results of environment steps."""
 
 from typing import Any
 

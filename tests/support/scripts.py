@@ -257,7 +257,7 @@ PARTS = {name: textwrap.dedent(text).removeprefix("\n").rstrip() for name, text 
 
 
 def edited(part: str, old: str, new: str) -> str:
-    """A part with one piece of its text, which must occur in it once, replaced; new lines are indented as it was."""
+    """A part with one piece of its text, which must occur exactly once, replaced; new lines are indented as it was."""
     text = PARTS[part]
     assert text.count(old) == 1, f"{old!r} occurs {text.count(old)} times in {part}"
     line = text[: text.index(old)].rpartition("\n")[2]
@@ -266,7 +266,7 @@ def edited(part: str, old: str, new: str) -> str:
 
 
 def script(parts: Mapping[str, str] | None = None, *, spare: bool = False) -> str:
-    """The script with some of its parts replaced, or with parts of a test's own inside those.
+    """The script with some of its parts replaced, or with a test's own parts inside those.
 
     Raises:
         KeyError: a part is missing, or (unless `spare` ones are allowed) has no place.

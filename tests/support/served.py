@@ -1,4 +1,4 @@
-"""Has runs forked of a process that is there already, which has imported torch: a second each, and not four."""
+"""Forks runs from an existing process that has imported torch: each takes one second instead of four."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from transformer.verify.server import Server
 
 
 class Lent:
-    """A server for a verification, which is there before it and stays."""
+    """A server for verifications, which exists before and after them."""
 
     serving = staticmethod(nullcontext)
 
@@ -29,7 +29,7 @@ class Lent:
 
 @contextmanager
 def all_forked() -> Iterator[None]:
-    """Have runs within the context forked that name no server, and verifications use servers of this context."""
+    """Fork runs inside the context that name no server, and let verifications use servers of this context."""
     running, server = Run._running, Server(sys.executable, {})
     servers = {"": server}
 

@@ -11,7 +11,7 @@ from transformer.state import State
 
 
 def state(**parts: str) -> State:
-    """The script with some of its parts replaced, when its training loop is found and no transform has run."""
+    """The script with some of its parts replaced, after its training loop was found and before any transform."""
     return recognise(read(script(parts), 120))
 
 
@@ -21,6 +21,6 @@ def more(part: str, lines: str) -> str:
 
 
 def valued(state: State, name: str) -> ast.expr:
-    """What the script assigns to a name of which it has one assignment."""
+    """The value that the script assigns to a name with a single assignment."""
     (value,) = (s.value for s in state.tree.of(ast.Assign) if [ast.unparse(t) for t in s.targets] == [name])
     return value
