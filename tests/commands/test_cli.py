@@ -321,7 +321,7 @@ class TestReport:
 
     def test_what_is_not_needed_is_counted_and_told_on_demand(self, script: Path) -> None:
         short, full = (run(script, "-o", "out.py", *more).stdout for more in ((), ("-v",)))
-        assert "1 not needed here; -v says why, `lean-convert explain NAME` what each does" in short
+        assert "1 not needed here; -v says why, `lean-convert explain NAME` explains a transform" in short
         assert "nothing to [see]" not in short
         assert "not needed here\n" in full and "nothing to [see]" in full
         assert "do flags" in full and "do flags" not in short

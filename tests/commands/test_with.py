@@ -105,4 +105,4 @@ def test_verify_finds_both_equal() -> None:
 def test_verify_converts_nothing_where_a_conversion_is_given() -> None:
     done = run("verify", "train.py", "agent.py", "--with", "agent.py")
     assert done.exit_code == 2
-    assert "excludes CONVERTED" in done.stderr
+    assert "leave CONVERTED out" in done.stderr

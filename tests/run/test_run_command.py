@@ -253,7 +253,7 @@ class TestFlags:
 
     def test_arguments_without_dashes_are_explained(self, runner: Runner) -> None:
         done = runner.python("-m", "transformer", "run", runner.write(TOLD), "--env-id", "x")
-        assert (done.returncode, "Arguments of the script stand after `--`" in done.stderr) == (2, True)
+        assert (done.returncode, "Put arguments of the script after `--`" in done.stderr) == (2, True)
 
     def test_unbalanced_quotes(self, runner: Runner) -> None:
         done = runner.run(runner.write(TOLD), "--flags", "'")

@@ -315,7 +315,7 @@ def test_a_function_never_called_after_its_warm_up_is_not_called_equal(
     check = lockstep_check("cuda-graphs", early)
     assert (check.status, check.reason.split(";")[0]) == ("not run", reason)
     assert advice in check.reason
-    assert ("called too seldom" in check.reason) == bool(calls)
+    assert ("called too rarely" in check.reason) == bool(calls)
 
 
 def test_a_function_that_no_argument_asks_for_is_told(training: Training, tmp_path: Path) -> None:
@@ -332,7 +332,7 @@ def test_a_function_that_no_argument_asks_for_is_told(training: Training, tmp_pa
 def test_both_kinds_of_functions_that_are_not_judged_are_said() -> None:
     idle = (Function("policy", 0, 0), Function("update", 2, 0))
     reason = lockstep_check("cuda-graphs", Lockstep(idle, (), (), 1, 0.0)).reason
-    assert reason.index("policy()") < reason.index(". called too seldom") < reason.index("update() (2 calls)")
+    assert reason.index("policy()") < reason.index(". called too rarely") < reason.index("update() (2 calls)")
 
 
 def test_where_nothing_was_compiled_nothing_is_judged() -> None:

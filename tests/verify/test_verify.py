@@ -418,7 +418,7 @@ def test_the_screen_of_a_crash(runs: Callable[..., list[Run]], command: Callable
         '  File "out.py", line 7, in <module>',
         said,
     ]
-    assert "a fault of lean-convert" in lines[-2]
+    assert "a bug in lean-convert" in lines[-2]
     assert lines[-1].startswith("FAILED: flags off   ")
 
 

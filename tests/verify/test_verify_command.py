@@ -76,7 +76,7 @@ def test_different_as_json(toy_script: Path, converted: Path, tmp_path: Path) ->
             "--up-to flags-off leaves that check",
         ),
         (["{toy}", "{other}", "--require", "other-arguments", "--no-other-arguments"], "leaves that check out"),
-        (["{toy}", "{other}", "--each-transform"], "excludes CONVERTED"),
+        (["{toy}", "{other}", "--each-transform"], "leave CONVERTED out"),
         (["{toy}", "{other}", "--require", "speed"], "'speed' is not one of"),
         (["{toy}", "{other}", "--seeds", "3"], "3 is not in the range x>=4"),
         (["{toy}", "{other}", "--", "--no-such-flag"], "unrecognized arguments: --no-such-flag"),

@@ -1,4 +1,4 @@
-"""What a conversion did, for people (a table, findings, the next command) and for machines (JSON)."""
+"""The report of a conversion, for people (a table, findings, the next command) and for machines (JSON)."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 UNSAVED = "CONVERTED.py"
-"""Stands for the converted script in commands where it went to standard output."""
+"""The converted script's name in commands if it went to standard output."""
 _UNWRAPPED = 10_000
-"""Columns of what is no terminal: a file or a pipe takes lines of any length, and broken names cannot be searched."""
+"""The width without a terminal: a file or a pipe takes lines of any length, and broken names cannot be searched."""
 FORMER_KINDS = {"left as it was": "held back", "not needed": "not needed"}
-"""What the kinds of skips were called in JSON."""
+"""The former names of the kinds of skips in JSON."""
 
 
 def screen(*, to_stderr: bool = False) -> Console:
-    """Standard output, or standard error. Where it is no terminal, COLUMNS alone says how wide it is."""
+    """Standard output, or standard error. If it is not a terminal, only COLUMNS sets its width."""
     from rich.console import Console
 
     stream = sys.stderr if to_stderr else sys.stdout
@@ -69,22 +69,22 @@ def published() -> str:
 
 @dataclass(frozen=True)
 class Result:
-    """One script's conversion and where it went."""
+    """One script's conversion and its output."""
 
     script: str
     """The script as the user named it."""
     conversion: Conversion
     output: str | None = None
-    """The file that holds the converted script; None where it went to standard output or nowhere."""
+    """The file with the converted script; None if it went to standard output or nowhere."""
     failure: str | None = None
-    """Why the script could not be read or the output not be written; None where that went well."""
+    """Why the script could not be read or the output not be written; None if both succeeded."""
 
     stale: str | None = None
-    """How the file differs from what converting the script gives now; None where it does not, or was not asked."""
+    """How the file differs from the script's present conversion; None if it does not, or was not checked."""
 
     @property
     def done(self) -> bool:
-        """Whether there is a converted script, and it is where it should be."""
+        """Whether there is a converted script and it was output successfully."""
         return self.conversion.converted and self.failure is None and self.stale is None
 
     @property
@@ -94,20 +94,20 @@ class Result:
 
     @property
     def not_looked_into(self) -> list[str]:
-        """The files beside the script that it imports, and that may hold what trains; told where it is a file."""
+        """Files next to the script that it imports and that may contain parts of the training; only if it is a file."""
         path = Path(self.script)
         return list(map(str, not_looked_into(self.conversion.source, path.parent))) if path.is_file() else []
 
     @property
     def beside(self) -> list[str]:
-        """The same of a script that was refused."""
+        """The same for a refused script."""
         path, code = Path(self.script), self.conversion.original
         known = path.is_file() and unparsable(code) is None
         return list(map(str, not_looked_into(code, path.parent))) if known else []
 
     @property
     def stats(self) -> Stats:
-        """How many lines came, went and moved, from the original to the converted script."""
+        """The number of lines added, removed and moved, from the original to the converted script."""
         return compare(self.conversion.original, self.conversion.source).stats
 
     @property
@@ -116,12 +116,12 @@ class Result:
 
     @property
     def compiles(self) -> bool:
-        """Whether a flag of the converted script makes training faster, as far as is known."""
+        """Whether a flag of the converted script makes training faster, as far as known."""
         return "compile" in self._recommended
 
     @property
     def commands(self) -> dict[str, str]:
-        """The shell commands that run the converted script, by the hardware that they are for."""
+        """The shell commands that run the converted script, by hardware."""
         names = self._recommended
         run = ["python", self.output or UNSAVED]
         options = dict(self.conversion.options)
@@ -177,7 +177,7 @@ def _step_as_json(step: Step, original: str) -> dict[str, Any]:
         "lines_added": stats.added,
         "lines_removed": stats.removed,
         "lines_moved": stats.moved,
-        # Names of 0.1, which go with the release after it: "skipped", and why in its words
+        # Names of 0.1, to be removed in the release after it
         "outcome": outcome,
         "kind": FORMER_KINDS[step.outcome.kind] if isinstance(step.outcome, Skipped) and step.outcome.chosen else None,
     }
@@ -188,7 +188,7 @@ def _excerpt_as_json(found: Excerpt) -> dict[str, Any]:
 
 
 def diagnostic_as_json(d: Diagnostic, source: str = "") -> dict[str, Any]:
-    """A finding as plain data, with the line that it is in where that is known: `source` is the script's text."""
+    """A finding as plain data, with its line if that is known; `source` is the script's text."""
     found = _excerpt_of(d, source)
     return {
         **({"file": d.file} if d.file else {}),
@@ -203,7 +203,7 @@ def diagnostic_as_json(d: Diagnostic, source: str = "") -> dict[str, Any]:
 
 
 def _excerpt_of(d: Diagnostic, source: str) -> Excerpt | None:
-    """The line that a finding is in; None where it is about the file as a whole, or that cannot be read."""
+    """The line of a finding; None if it is about the whole file, or the file cannot be read."""
     if (d.line, d.column) == (1, 1):
         return None
     if d.file:
@@ -215,17 +215,17 @@ def _excerpt_of(d: Diagnostic, source: str) -> Excerpt | None:
 
 
 def print_report(console: Console, results: Sequence[Result], *, verbose: bool = False) -> None:
-    """Print what was done: one script's transforms, or several scripts one a row; warnings; what to run next.
+    """Print what was done: the transforms of one script, or one row per script; warnings; what to run next.
 
     Args:
-        console: where to.
+        console: where to print.
         results: the scripts in the order given.
-        verbose: tell of each transform that is not needed why it is not, and of each applied one what it did in full.
+        verbose: print why each unneeded transform is not needed, and in full what each applied one did.
     """
     only = results[0] if len(results) == 1 else None
     if only is None:
         _print_overview(console, results)
-    elif only.applied and only.failure is None:  # nothing was written: how it was converted helps nobody
+    elif only.applied and only.failure is None:  # if nothing was written, the details help nobody
         _print_steps(console, only, verbose=verbose)
     for result in results:
         print_diagnostics(console, result.script, warnings_told(result.conversion), result.conversion.original)
@@ -238,7 +238,7 @@ def print_report(console: Console, results: Sequence[Result], *, verbose: bool =
         if files := only.not_looked_into:
             print_line(console, (_imports(files, "convert with"), "bold yellow"))
         if not only.compiles:
-            print_line(console, ("update() is not compiled: expect hardly more speed than the original has", "dim"))
+            print_line(console, ("update() is not compiled: expect hardly more speed than from the original", "dim"))
         if _imports_tensordict(only.conversion.source) and importlib.util.find_spec("tensordict") is None:
             print_line(console, ("needs ", "dim"), "pip install tensordict")
         if only.output is not None:
@@ -246,9 +246,9 @@ def print_report(console: Console, results: Sequence[Result], *, verbose: bool =
 
 
 def _imports(files: Sequence[str], advice: str) -> str:
-    """What to do about files that a script imports and that were not given."""
+    """Advice about files that a script imports and that were not given."""
     given = shlex.join(part for file in files for part in ("--with", file))
-    return f"the script imports {' and '.join(files)}, not looked into: {advice} {given}"
+    return f"the script imports {' and '.join(files)}, which were not read: {advice} {given}"
 
 
 def _imports_tensordict(source: str) -> bool:
@@ -256,7 +256,7 @@ def _imports_tensordict(source: str) -> bool:
 
 
 def print_errors(console: Console, results: Sequence[Result], *, alone: bool = True) -> None:
-    """Print, of the scripts that were not converted or not written, all reasons; `alone`: without files given along."""
+    """Print all reasons for scripts that were not converted or written; `alone`: no files were given with them."""
     for result in results:
         print_diagnostics(console, result.script, result.conversion.errors, result.conversion.original)
         if alone and result.conversion.errors and (beside := result.beside):
@@ -266,7 +266,7 @@ def print_errors(console: Console, results: Sequence[Result], *, alone: bool = T
 
 
 def summary(results: Sequence[Result]) -> str:
-    """How many scripts came to what, in one line."""
+    """The number of scripts by outcome, in one line."""
     failed = sum(r.failure is not None for r in results)
     refused = sum(r.failure is None and not r.conversion.converted for r in results)
     stale = sum(r.stale is not None for r in results)
@@ -276,13 +276,13 @@ def summary(results: Sequence[Result]) -> str:
 
 
 def print_diagnostics(console: Console, script: str, diagnostics: Sequence[Diagnostic], source: str = "") -> None:
-    """Print findings as `file:line:col: CODE message`, the line with what is meant, and what to do about it.
+    """Print findings as `file:line:col: CODE message`, the line with the place marked, and what to do about it.
 
     Args:
-        console: where to.
+        console: where to print.
         script: the file as the user named it.
         diagnostics: the findings.
-        source: the script's text; its lines are not shown where it is empty.
+        source: the script's text; if empty, lines are not shown.
     """
     for d in diagnostics:
         style = linked(console, f"codes/{d.code}", "red" if d.severity == "error" else "yellow")
@@ -294,7 +294,7 @@ def print_diagnostics(console: Console, script: str, diagnostics: Sequence[Diagn
 
 
 def pointed(found: Excerpt) -> tuple[Text, Text]:
-    """A line of a script and, below it, carets under what is meant."""
+    """A line of a script and, below it, carets under the relevant part."""
     from rich.cells import cell_len
     from rich.text import Text
 
@@ -310,7 +310,7 @@ def pointed(found: Excerpt) -> tuple[Text, Text]:
 
 
 def print_line(console: Console, *parts: str | Text | tuple[str, str]) -> None:
-    """Print one line, however long: editors and grep read it, and a shell gets it pasted."""
+    """Print one line without wrapping, for editors, grep, and pasting into a shell."""
     from rich.text import Text
 
     console.print(Text.assemble(*parts), soft_wrap=True)
@@ -320,12 +320,12 @@ Cell: TypeAlias = "str | Text"
 
 
 def print_rows(console: Console, rows: Sequence[tuple[Cell, ...]], *, prose: bool = True) -> None:
-    """Print rows in columns two blanks apart.
+    """Print rows in columns, separated by two spaces.
 
     Args:
-        console: where to.
-        rows: cells of one line, but for the last, which may have several.
-        prose: wrap the last cell on a terminal, but for lines of code, which begin with their number.
+        console: where to print.
+        rows: cells of one line each, except the last, which may have several.
+        prose: wrap the last cell on a terminal, except lines of code, which begin with their number.
     """
     from rich.text import Text
 
@@ -345,19 +345,19 @@ def print_rows(console: Console, rows: Sequence[tuple[Cell, ...]], *, prose: boo
 
 
 def _fitted(console: Console, line: Text, room: int) -> Sequence[Text]:
-    """A line in as many as it takes of so many columns; as it is where it is code, or nothing fits."""
+    """A line wrapped to a width; unchanged if it is code, or the width is too small."""
     if room < NARROWEST or _CODE.match(line.plain):
         return [line]
     return list(line.wrap(console, room)) or [line]
 
 
 NARROWEST = 30
-"""Columns into which it pays to wrap a sentence."""
+"""The minimum width for wrapping a sentence."""
 _CODE = re.compile(r"\d+ \| |\s+\| ")
 
 
 def _print_steps(console: Console, result: Result, *, verbose: bool) -> None:
-    """What was applied, a line each; what was left as it was, because of what; how many were not needed."""
+    """Print what was applied, one line each; what was left as it was, and why; and how many were not needed."""
     from rich.text import Text
 
     what = f"{len(result.applied)} transforms applied"
@@ -392,7 +392,7 @@ def _print_steps(console: Console, result: Result, *, verbose: bool) -> None:
     elif unneeded or others:
         building = f"{len(others)} {'builds' if len(others) == 1 else 'build'} on what was left as it was"
         counts = filter(None, (unneeded and f"{len(unneeded)} not needed here", others and building))
-        more = "-v says why, `lean-convert explain NAME` what each does"
+        more = "-v says why, `lean-convert explain NAME` explains a transform"
         print_line(console, (f"{', '.join(map(str, counts))}; {more}", "dim"))
 
 
@@ -405,14 +405,14 @@ def _named(console: Console, *names: str) -> Text:
 
 
 def _told(what: str, more: Iterable[str | Text]) -> Text:
-    """Lines: what there is to say, and below it what stands behind it."""
+    """A message, with details on the lines below it."""
     from rich.text import Text
 
     return Text("\n").join([Text(what), *(m if isinstance(m, Text) else Text(m, "dim") for m in more if m)])
 
 
 def _print_overview(console: Console, results: Sequence[Result]) -> None:
-    """One row a script: how many transforms applied, how much changed, and where the result is or why there is none."""
+    """Print one row per script: the transforms applied, the lines changed, and the output file or why there is none."""
     from rich.text import Text
 
     rows: list[tuple[Cell, ...]] = [("script", "applied", "lines", "warnings", "result")]

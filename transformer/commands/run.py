@@ -1,4 +1,4 @@
-"""`lean-convert run SCRIPT -- ARGS`: convert into a cache, and run as if it were the original."""
+"""`lean-convert run SCRIPT -- ARGS`: convert into a cache, and run the result as if it were the original."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _ROOT = Path(__file__).parent.parent.parent
 @click.argument("script", type=click.Path(exists=True, dir_okay=False), required=False, metavar="SCRIPT")
 @click.option("--eager", is_flag=True, help="Run the conversion with its flags off.")
 @click.option("--flags", metavar="'FLAGS'", help="Run it with these flags. [default: those that suit this machine]")
-@click.option("--or-eager", is_flag=True, help="Run a script that cannot be converted as it is.")
-@click.option("--verify", is_flag=True, help="First compare, in a short run, what it computes; train only if equal.")
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
-@click.option("-v", "--verbose", is_flag=True, help="Also say where a conversion in the cache was damaged.")
+@click.option("--or-eager", is_flag=True, help="Run a script that cannot be converted unconverted.")
+@click.option("--verify", is_flag=True, help="First compare a short run with the original; train only if equal.")
+@click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
+@click.option("-v", "--verbose", is_flag=True, help="Also report a damaged conversion in the cache.")
 @click.option("--clean", is_flag=True, help="Run nothing; remove all conversions from the cache but those in use.")
 @selection_options
 @click.pass_context
@@ -53,15 +53,14 @@ def run(
     clean: bool,
     **selection: Any,
 ) -> NoReturn:
-    """Run SCRIPT as its conversion, which is made anew where SCRIPT has changed; what follows `--` are its arguments.
+    """Run the conversion of SCRIPT, which is updated when SCRIPT changes. The arguments after `--` go to the script.
 
-    The conversion runs with --compile, and on CUDA with --cudagraphs, under the original's name and in its place:
-    tracebacks, warnings and the names of runs are the original's. It has --fuse-envs, which changes no bit, unless
-    --no-fuse-envs or --select is given. It is kept in a folder of the cache that nobody else
-    can write to; where there is no room for one, for this run alone. `torchrun ... -m transformer run SCRIPT -- ARGS`
-    runs it in several processes; `transformer` is this tool's package.
+    The conversion runs with --compile, and on CUDA also with --cudagraphs, in place of the original: tracebacks,
+    warnings and the names of runs are the original's. It has --fuse-envs, which changes no bit, unless --no-fuse-envs
+    or --select is given. It is stored in a private cache folder, or only for this run if there is no room.
+    `torchrun ... -m transformer run SCRIPT -- ARGS` runs it in several processes; `transformer` is this tool's package.
 
-    Exit codes: the script's own; 1 it cannot be converted, or --verify found a difference, 2 bad usage, or a cache
+    Exit codes: the script's own; 1 it cannot be converted, or --verify found a difference; 2 bad usage, or a cache
     that others can write to.
     """
     started = time.perf_counter()
@@ -74,7 +73,7 @@ def run(
     if eager and flags is not None:
         raise click.UsageError("--eager and --flags exclude each other")
     if verify and "RANK" in os.environ:
-        raise click.UsageError("--verify cannot run in each of several processes: run `lean-convert verify` before")
+        raise click.UsageError("--verify cannot run in several processes: run `lean-convert verify` first")
     try:
         chosen = () if eager else None if flags is None else tuple(shlex.split(flags))
     except ValueError as error:
@@ -87,7 +86,7 @@ def run(
     except NotPrivate as error:
         _fail(f"the cache of conversions is not used: {error}")
     except OSError as error:
-        _fail(f"there is no place for a conversion: {error}; XDG_CACHE_HOME names another")
+        _fail(f"there is no place for a conversion: {error}; XDG_CACHE_HOME sets another place")
     job = Job(
         script=script,
         source=source,
@@ -117,14 +116,14 @@ def run(
 
 
 def _cache() -> tuple[Cache, OSError | None]:
-    """The user's cache, or one for this run alone, with the reason; it is removed at the end.
+    """The user's cache, or a temporary one for this run only, with the reason.
 
     Raises:
-        NotPrivate: others could write to the user's.
+        NotPrivate: others could write to the user's cache.
         OSError: there is no place for either.
     """
     filled = os.environ.pop(FILLED, None)
-    if filled is not None:  # by this very process, before it began anew
+    if filled is not None:  # by this process, before it was restarted
         return temporary(open_cache(Path(filled)).folder), None
     try:
         return open_cache(), None
@@ -133,11 +132,11 @@ def _cache() -> tuple[Cache, OSError | None]:
 
 
 def _tell_no_cache(job: Job, why: OSError) -> None:
-    job.tell(f"converted without a cache, for this run alone: {why}; XDG_CACHE_HOME names another place for it")
+    job.tell(f"converted without a cache, for this run only: {why}; XDG_CACHE_HOME sets another place for it")
 
 
 def _clean() -> NoReturn:
-    """Remove what the cache holds, and say how much that was."""
+    """Empty the cache, and print how much was removed."""
     try:
         folder = default_folder()
         cleaned = open_cache(folder).clean() if folder.exists() else Cleaned()
@@ -151,9 +150,9 @@ def _clean() -> NoReturn:
 
 
 def _convert(job: Job, say_where: Callable[[str], None]) -> int:
-    """Convert into the cache, or say why not; the exit code.
+    """Convert into the cache, or print why not; returns the exit code.
 
-    Where the cache has no room, it goes to a folder for this run alone, which `say_where` is told.
+    If the cache has no room, the conversion goes to a folder for this run only, which is passed to `say_where`.
     """
 
     from transformer.commands.report import print_diagnostics, screen
@@ -200,9 +199,9 @@ def _convert(job: Job, say_where: Callable[[str], None]) -> int:
 
 
 def _verify(converted: Path, job: Job) -> int:
-    """Compare the two checks that compile nothing, in a process of its own; the exit code.
+    """Run the two checks that compile nothing, in a separate process; returns the exit code.
 
-    What it prints goes to standard error: standard output is the script's own.
+    Its output goes to standard error, because standard output belongs to the script.
     """
     code = f"import sys; sys.path[0] = {str(_ROOT)!r}; from transformer.cli import main; main(prog_name='lean-convert')"
     options = ["--up-to", "flags-on", "--", *job.args]
@@ -212,13 +211,13 @@ def _verify(converted: Path, job: Job) -> int:
 
 
 def run_and_hand_signals_on(command: list[str], stdout: TextIO | None = None) -> int:
-    """Run a command to its end, which gets the signals that end this process; its exit code, as a shell tells it.
+    """Run a command to its end, and forward signals that end this process; returns its exit code as in a shell.
 
     Its output goes to `stdout`, by default to this process's own.
     """
     import subprocess
 
-    # In a session of its own Ctrl-C reaches it once, from here
+    # In its own session it gets Ctrl-C only once, from here
     process = subprocess.Popen(command, stdout=stdout, start_new_session=True)
     numbers = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
     before = {n: signal.signal(n, lambda number, _: process.send_signal(number)) for n in numbers}

@@ -1,4 +1,4 @@
-"""Arguments after `--`, which a command leaves to the script. Nothing heavy is imported: `run` starts in no time."""
+"""Arguments after `--`, which a command leaves to the script. Imports nothing heavy, so that `run` starts quickly."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ class WithScriptArgs(click.Command):
     """A command that leaves everything after `--` to the scripts."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Set the scripts' arguments aside, so that none is taken for an argument of the command."""
+        """Set the scripts' arguments aside, so that none is parsed as an argument of the command."""
         if "--" in args:
             at = args.index("--")
             args, ctx.meta[_SCRIPT_ARGS] = args[:at], tuple(args[at + 1 :])
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            message = f"{error.message} Arguments of the script stand after `--`."
+            message = f"{error.message} Put arguments of the script after `--`."
             raise click.NoSuchOption(error.option_name, message, error.possibilities, error.ctx) from None
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
@@ -27,6 +27,6 @@ class WithScriptArgs(click.Command):
 
 
 def script_args(ctx: click.Context) -> tuple[str, ...]:
-    """What stood after `--`."""
+    """The arguments after `--`."""
     args: tuple[str, ...] = ctx.meta.get(_SCRIPT_ARGS, ())
     return args

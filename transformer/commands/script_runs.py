@@ -1,4 +1,4 @@
-"""What commands share that run scripts: the interpreter, progress bars, and ending in an orderly way."""
+"""Shared code of commands that run scripts: the interpreter, progress bars, and orderly termination."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from transformer.verify.show import table_of_lines
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 NEEDED = ("numpy", "torch")
-"""What the interpreter must have that runs scripts."""
+"""The packages that the interpreter of the scripts must have."""
 
 
 def python_option(does: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add the interpreter that runs the scripts as the argument `python`; `does` says so in the help.
+    """Add an option for the interpreter that runs the scripts, as the argument `python`; `does` is its help text.
 
-    One that is none, or lacks what scripts and their recording import, is bad usage, told in a sentence.
+    An invalid interpreter, or one without the packages that scripts and their recording import, is a usage error.
     """
     return click.option("--python", default=sys.executable, metavar="PATH", callback=_interpreter, help=does)
 
@@ -41,17 +41,17 @@ def _interpreter(_: click.Context, __: click.Parameter, python: str) -> str:
         try:
             asked = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, check=True)
         except (OSError, subprocess.CalledProcessError):
-            raise click.BadParameter(f"{python} is no Python interpreter that can be run") from None
+            raise click.BadParameter(f"{python} is not a working Python interpreter") from None
         lacking = asked.stdout.split()
     if lacking:
         raise click.BadParameter(
-            f"{python} has no {' and no '.join(lacking)}: --python takes the interpreter that your scripts run with"
+            f"{python} has no {' and no '.join(lacking)}: pass the interpreter of your scripts to --python"
         )
     return python
 
 
 class Bars:
-    """A progress bar for each run, on standard error, where that is a terminal."""
+    """A progress bar for each run, on standard error, if that is a terminal."""
 
     def __init__(self, console: Console, kind: Callable[..., Progress] | None = None) -> None:
         columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}"), TimeElapsedColumn()
@@ -77,7 +77,7 @@ class Bars:
 
 @contextmanager
 def terminated_like_interrupted() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP unwind as Ctrl-C does, so that runs are ended and scratch folders removed."""
+    """Make SIGTERM and SIGHUP unwind the stack as Ctrl-C does, so that runs are ended and scratch folders removed."""
 
     def unwind(number: int, frame: Any) -> None:
         raise SystemExit(128 + number)
@@ -92,11 +92,11 @@ def terminated_like_interrupted() -> Iterator[None]:
 
 
 _ROWS_OF_BARS = 3
-"""Rows of a terminal that are left for the bars, and for the cursor."""
+"""Rows of a terminal that are reserved for the bars and the cursor."""
 
 
 class _BelowLines(Progress):
-    """Bars below the lines of checks that have ended, all of which go when they end."""
+    """Bars below the lines of finished checks; all disappear at the end."""
 
     def __init__(self, ended: Mapping[str, Sequence[Check]], *columns: ProgressColumn, **options: Any) -> None:
         """`ended` may grow while the bars are shown."""
@@ -104,7 +104,7 @@ class _BelowLines(Progress):
         super().__init__(*columns, **options)
 
     def get_renderables(self) -> Iterable[RenderableType]:
-        """The lines, the last ones where a terminal has no room for more, and the bars."""
+        """The lines, or the last ones that fit on the terminal, and the bars."""
         ended = list(self._ended.items())
         if ended and (room := max(0, self.console.height - _ROWS_OF_BARS)):
             yield table_of_lines(dict(ended[-room:]))
@@ -112,13 +112,13 @@ class _BelowLines(Progress):
 
 
 class CheckBars(Bars):
-    """The lines of a verdict as they are known.
+    """The lines of a verdict, as soon as they are known.
 
-    On a terminal they stand above the bars, and go with them. Elsewhere each is printed once, when its last check ends.
+    On a terminal they are above the bars, and disappear with them. Otherwise each is printed when its last check ends.
     """
 
     def __init__(self, console: Console, lines: Console) -> None:
-        """`console` shows bars where it is a terminal; where it is none, `lines` takes the lines."""
+        """`console` shows bars if it is a terminal; otherwise the lines go to `lines`."""
         self._ended: dict[str, Sequence[Check]] = {}
         super().__init__(console, partial(_BelowLines, self._ended))
         self._lines_to = lines
@@ -127,21 +127,21 @@ class CheckBars(Bars):
 
     @property
     def shown(self) -> bool:
-        """Whether there are bars, so that no line was printed for good."""
+        """Whether there are bars, so that no line was printed permanently."""
         return not self._progress.disable
 
     def plan(self, lines: Sequence[str]) -> None:
-        """Begin with the first of these lines, and with the time."""
+        """Start the clock and the first of these lines."""
         self._plan = list(lines)
         self._of_all = self._progress.add_task(self._which(self._plan[0]), total=len(lines))
 
     def begin(self, line: str) -> None:
-        """Say which check of how many goes on."""
+        """Show which check of how many is running."""
         if self._of_all is not None:
             self._progress.update(self._of_all, description=self._which(line), completed=self._plan.index(line))
 
     def finish(self, line: str, checks: Sequence[Check]) -> None:
-        """Show the line, if there is something to tell."""
+        """Show the line, if it has any checks."""
         if checks:
             self._ended[line] = checks
             if not self.shown:

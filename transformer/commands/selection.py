@@ -1,4 +1,4 @@
-"""The options that say how to convert: the arguments of `convert`, for every command that converts."""
+"""The options that control a conversion: the arguments of `convert`, for every command that converts."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from transformer.conversion.settings import Target
 
 
 def transform_names(_: click.Context, __: click.Parameter, values: Sequence[str]) -> tuple[str, ...] | None:
-    """Click callback: the names in a repeatable, comma-separated option; None where it was not given."""
+    """Click callback: the names in a repeatable, comma-separated option; None if it was not given."""
     names = tuple(name.strip() for value in values for name in value.split(",") if name.strip())
     return names or None
 
 
 def together_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the files that are converted with a script as the argument `together`."""
+    """Add an option for files that are converted with a script, as the argument `together`."""
     return click.option(
         "--with",
         "together",
         multiple=True,
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
         metavar="FILE",
-        help="Convert what SCRIPT imports of this file, too: its definitions are brought into the result. Repeatable.",
+        help="Also convert what SCRIPT imports from this file: its definitions are merged into the result. Repeatable.",
     )(command)
 
 
@@ -34,21 +34,21 @@ def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     command = click.option(
         "--target",
         type=click.Choice(get_args(Target)),
-        help="What the converted script is to run on; it is written without the other's branches.  [default: any]",
+        help="Where the converted script will run; code for the other kind of machine is left out.  [default: any]",
     )(command)
     for flag, does in (
-        ("--distribute/--no-distribute", "Let the script train in several processes, which torchrun starts."),
-        ("--workers/--no-workers", "Give the script --env-workers N: environments in N processes beside its own."),
-        ("--checkpoint/--no-checkpoint", "Let the script save checkpoints, from which a killed run goes on."),
+        ("--distribute/--no-distribute", "Let the script train in several processes under torchrun."),
+        ("--workers/--no-workers", "Give the script --env-workers N: environments in N worker processes."),
+        ("--checkpoint/--no-checkpoint", "Let the script save checkpoints, from which a killed run continues."),
         (
             "--precision/--no-precision",
-            "Give the script --precision {fp32,bf16,tf32}, for other arithmetic.",
+            "Give the script --precision {fp32,bf16,tf32}, for lower precision.",
         ),
-        ("--fuse-envs/--no-fuse-envs", "Step SyncVectorEnv and known wrappers with fewer calls of numpy."),
+        ("--fuse-envs/--no-fuse-envs", "Step SyncVectorEnv and known wrappers with fewer numpy calls."),
         ("--measure/--no-measure", "Let the script show its steps per second in a progress bar."),
         (
             "--tune/--no-tune",
-            "Set up the host too: idle threads, vector instructions, memory; see `explain tune-host`.",
+            "Also set up the host: idle threads, vector instructions, memory; see `explain tune-host`.",
         ),
     ):
         command = click.option(flag, default=None, help=does)(command)

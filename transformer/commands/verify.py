@@ -42,17 +42,17 @@ COULD_NOT_RUN = 2
 
 
 class CannotConvert(Exception):
-    """The original cannot be converted; the reasons, with their lines."""
+    """The original cannot be converted; the message has the reasons with their lines."""
 
 
 class CheckName(click.Choice):  # type: ignore[type-arg]
-    """A check, by its name or by that of an earlier release."""
+    """A check, by its name or by its name in an earlier release."""
 
     def __init__(self) -> None:
         super().__init__(CHECKS)
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The name of today."""
+        """The present name."""
         return str(super().convert(FORMER.get(value, value), param, ctx))
 
 
@@ -64,15 +64,15 @@ class CheckName(click.Choice):  # type: ignore[type-arg]
 @click.option(
     "--iterations",
     type=click.IntRange(1),
-    help="Iterations of rollout and update to run, or steps of the environment from the first update on where each of "
-    f"them may be learned from.  [default: {ITERATIONS}, or {STEPS} such steps]",
+    help="Iterations of rollout and update to run; off-policy, environment steps from the first update on.  "
+    f"[default: {ITERATIONS}, or {STEPS} such steps]",
 )
 @click.option(
     "--every",
     default=EVERY,
     show_default=True,
     type=click.IntRange(1),
-    help="Compare every Nth call of a compiled function, beside the first ones and those after its warm-up.",
+    help="Compare every Nth call of a compiled function, besides the first ones and those after its warm-up.",
 )
 @click.option(
     "--up-to",
@@ -85,9 +85,9 @@ class CheckName(click.Choice):  # type: ignore[type-arg]
     "--stress/--no-stress",
     default=True,
     show_default=True,
-    help="Also compare a short run whose arguments exercise what a usual one does not: clipping, early exits, ...",
+    help="Also compare a short run whose arguments exercise what a usual run does not: clipping, early exits, ...",
 )
-@click.option("--each-transform", is_flag=True, help="Compare the script after each transform as well.")
+@click.option("--each-transform", is_flag=True, help="Also compare the script after each transform.")
 @click.option("--require", multiple=True, type=CheckName(), help="Fail if this check cannot run here. Repeatable.")
 @click.option(
     "--seeds",
@@ -99,17 +99,17 @@ class CheckName(click.Choice):  # type: ignore[type-arg]
     "--nproc",
     type=click.IntRange(1),
     metavar="N",
-    help="Train in N processes of this machine, which torchrun starts: converted with --distribute, and compared with "
-    "one process that averages gradients by hand; or, where the original trains in several processes itself, with it.",
+    help="Train in N processes under torchrun, on this machine: converted with --distribute, and compared with one "
+    "process that averages gradients by hand; or with the original, if that trains in several processes itself.",
 )
 @click.option(
     "--jobs",
     type=click.IntRange(1),
     metavar="N",
-    help="Runs at once, each with its share of the processors; with a GPU always one.  "
-    f"[default: one for each processor, at most {MOST}]",
+    help="Number of simultaneous runs, which divide the processors; always one with a GPU.  "
+    f"[default: one per processor, at most {MOST}]",
 )
-@click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Longest time for one run.")
+@click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Time limit for one run.")
 @click.option(
     "--format",
     "form",
@@ -118,7 +118,7 @@ class CheckName(click.Choice):  # type: ignore[type-arg]
     show_default=True,
     help="Form of the result.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Show each quantity that was compared, and what was not exercised.")
+@click.option("-v", "--verbose", is_flag=True, help="Show each compared quantity, and what was not exercised.")
 @click.option("--report", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Draw plots into DIR.")
 @click.pass_context
 def verify(
@@ -141,25 +141,23 @@ def verify(
     verbose: bool,
     report: Path | None,
 ) -> None:
-    """Run ORIGINAL and CONVERTED for a few iterations and show that they compute the same, or where they do not.
+    """Run ORIGINAL and CONVERTED for a few iterations and show that they compute the same, or where they differ.
 
-    Without CONVERTED, ORIGINAL is converted first. Both run in a scratch directory with the real environment; what
-    follows `--` are their arguments. The checks: the converted script with its flags off, then with its flags
-    on and nothing compiled, which must be equal bit by bit; then compiled, with CUDA graphs, and with both, compared
-    call by call with the eager functions. Without a GPU, those with CUDA graphs run on an emulated one.
+    Without CONVERTED, ORIGINAL is converted first. Both run in a scratch directory with the real environment; the
+    arguments after `--` go to both. First, the converted script must be equal bit by bit with its flags off, and with
+    its flags on and nothing compiled. Then it runs compiled, with CUDA graphs, and with both, and is compared call by
+    call with the eager functions. Without a GPU, the checks with CUDA graphs run on an emulated one.
 
     Exit codes: 0 equal; 1 different, or the converted script fails, or ORIGINAL cannot be converted, or a required
     check did not run; 2 bad usage, or ORIGINAL does not run.
     """
     args = script_args(ctx)
     if each_transform and converted is not None:
-        raise click.UsageError("--each-transform converts the script itself and excludes CONVERTED")
+        raise click.UsageError("--each-transform converts ORIGINAL itself, so leave CONVERTED out")
     if together and converted is not None:
-        raise click.UsageError("--with is for the conversion of ORIGINAL and excludes CONVERTED")
+        raise click.UsageError("--with is for the conversion of ORIGINAL, so leave CONVERTED out")
     if converted is not None and converted.samefile(original):
-        raise click.UsageError(
-            f"{original} and {converted} are one file: name the script, and what it was converted to"
-        )
+        raise click.UsageError(f"{original} and {converted} are the same file: name the script and its conversion")
     left_out = next((check for check in require if CHECKS.index(check) > CHECKS.index(up_to)), None)
     if left_out is not None:
         raise click.UsageError(f"--require {left_out}: --up-to {up_to} leaves that check out")
@@ -216,20 +214,20 @@ def verify(
 
 
 def _check_source(original: Path, converted: Path) -> None:
-    """Say what the converted script's header tells: another source than the original, or that it was edited since.
+    """Print a note if the converted script's header names another source, or the script was edited since.
 
-    Another source may be the same script by another name: the header holds the name of its source, and no digest of it.
+    Another source may be the same script under another name: the header has the source's name, but no digest of it.
 
     Raises:
-        click.UsageError: the two are given the wrong way round.
+        click.UsageError: the two are given in the wrong order.
     """
     try:
         contents = [text.read(path).content for path in (original, converted)]
-    except (text.NotText, OSError):  # told where it is read to be run
+    except (text.NotText, OSError):  # reported when it is read to be run
         return
     first, found = map(header.find, contents)
     if first is not None and found is None:
-        raise click.UsageError(f"{original} is a conversion, and {converted} is none: the original comes first")
+        raise click.UsageError(f"{original} is a conversion, and {converted} is not: the original comes first")
     if found is None:
         return
     name = found.source_name
@@ -238,14 +236,14 @@ def _check_source(original: Path, converted: Path) -> None:
         click.echo(f"Note: {converted} says that it was converted from {said}, not from {original.name}", err=True)
     if not header.is_unedited(contents[1]):
         click.echo(
-            f"Note: {converted} was edited since it was converted; a change that acts later than these iterations is "
-            "not seen",
+            f"Note: {converted} was edited since it was converted; a change that takes effect after these iterations "
+            "is not seen",
             err=True,
         )
 
 
 def _write_report(verification: Verification, folder: Path) -> None:
-    """Draw the plots, each whole or not at all; the verdict, which was told, stays where that fails."""
+    """Draw the plots, each completely or not at all; a failure does not change the verdict."""
     try:
         with TemporaryDirectory(prefix="lean-convert-") as scratch:
             drawn = plots.write_report(verification, Path(scratch))
@@ -264,7 +262,7 @@ def _write_report(verification: Verification, folder: Path) -> None:
 def _sources(
     original: Path, converted: Path | None, together: Sequence[Path], each_transform: bool, *, distribute: bool
 ) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """The converted script and the states before it; converts the original where no converted script was given."""
+    """The converted script and the states before it; converts the original if no converted script was given."""
     try:
         if converted is not None:
             return text.read(converted).content, ()
@@ -292,7 +290,7 @@ def _prefixes(conversion: Conversion) -> Iterator[tuple[str, str]]:
 
 
 def _by_seed(task: Task, verification: Verification, seeds: int, bars: CheckBars) -> SeedsResult:
-    """Compare whole trainings with all flags that can be used here."""
+    """Compare whole training runs with all flags that can be used here."""
     flags = find_flags(task.converted)
     checks = ("compile", "cudagraphs") if verification.original.versions["cuda"] else ("compile",)
     options = flags.options(checks)
@@ -327,7 +325,7 @@ def _exit_code(verification: Verification, require: tuple[str, ...], by_seed: Se
 
 
 def _fail(message: str, form: str, verdict: str = "could not run", code: int = COULD_NOT_RUN) -> None:
-    """End with the message, as JSON on standard output where that was asked for."""
+    """Exit with the message, as JSON on standard output if that format was chosen."""
     if form == "json":
         click.echo(json.dumps({"verdict": verdict, "error": message}, indent=2))
     click.echo(f"Error: {message}", err=True)

@@ -1,4 +1,4 @@
-"""Whole trainings over several seeds, compared statistically: does the fast script learn as well as the plain one?
+"""Compares whole training runs over several seeds: does the fast script learn as well as the plain one?
 
 The test is a two-sided permutation test on the difference of mean final returns, which assumes no distribution.
 """
@@ -19,9 +19,9 @@ from transformer.verify.verify import Progress
 
 SIGNIFICANCE = 0.05
 FEWEST_SEEDS = 4
-"""With three seeds a side, no outcome of the test can be significant."""
+"""With three seeds per side, no outcome of the test can be significant."""
 LAST_SHARE = 0.1
-"""A run's final return is the mean over this share of its episodes, the last ones."""
+"""A run's final return is the mean over this last share of its episodes."""
 _MOST_PERMUTATIONS = 10_000
 _POWER_TRIALS = 400
 _POWER_RELABELLINGS = 1000
@@ -34,7 +34,7 @@ class NoReturns(Exception):
 
 @dataclass(frozen=True)
 class SeedsResult:
-    """Final returns by seed of both forms of the script, and what the test says."""
+    """Final returns by seed of both forms of the script, and the result of the test."""
 
     plain: tuple[float, ...]
     fast: tuple[float, ...]
@@ -48,7 +48,7 @@ class SeedsResult:
         return self.p_value >= SIGNIFICANCE
 
     def describe(self) -> str:
-        """The result in words, with what the test could not have seen."""
+        """The result in words, with the smallest difference that the test can detect."""
         found = "no difference was found" if self.alike else "the returns differ"
         return (
             f"seeds: {found} (permutation test over {len(self.plain)} seeds a side, p = {self.p_value:.3f}); final "
@@ -69,7 +69,7 @@ class SeedsResult:
 
 
 def compare_seeds(run: Run, flags: Sequence[str], seeds: int, progress: Progress) -> SeedsResult:
-    """Train the converted script to its end, with each seed from 1 on, without and with `flags`.
+    """Train the converted script to its end, with seeds from 1 on, without and with `flags`.
 
     Raises:
         NoReturns: no scalar's tag and no printed line names a return.
@@ -89,20 +89,20 @@ def compare_seeds(run: Run, flags: Sequence[str], seeds: int, progress: Progress
 def permutation_test(a: Sequence[float], b: Sequence[float]) -> float:
     """The p value of the difference of two means: the share of relabellings that differ at least as much.
 
-    All relabellings where there are at most 10,000 of them, else so many drawn at random from a fixed seed.
+    It uses all relabellings, or 10,000 random ones (from a fixed seed) if there are more.
     """
     both = np.array([*a, *b], dtype=np.float64)
     observed = abs(np.mean(a) - np.mean(b))
     first = both[_relabellings(len(a), len(both))].sum(-1)
     differences = np.abs(first / len(a) - (both.sum() - first) / len(b))
-    # rounding must not decide whether the observed labelling counts as at least as far apart as itself
+    # rounding must not decide whether the observed labelling counts itself
     return float(np.mean(differences >= observed * (1 - 1e-9)))
 
 
 def detectable_difference(seeds: int, power: float = 0.8) -> float:
     """The shift, in standard deviations of a normal distribution, that the test finds with probability `power`.
 
-    Found by simulating the test; exact to about 0.1.
+    Determined by simulating the test; accurate to about 0.1.
     """
     random = np.random.default_rng(0)
     a, b = random.standard_normal((2, _POWER_TRIALS, seeds))
@@ -139,7 +139,7 @@ def _final_return(run: Run, name: str, progress: Progress) -> float:
 
 
 def _logged_returns(scalars: Sequence[Scalar]) -> list[float]:
-    """The values of the tag that names an episodic return, else of the first that names a return."""
+    """The values of the tag that names an episodic return, or otherwise of the first that names a return."""
     tags = list(dict.fromkeys(s.tag for s in scalars if "return" in s.tag.lower()))
     tags.sort(key=lambda tag: not tag.endswith("episodic_return"))
     return [s.value for s in scalars if tags and s.tag == tags[0]]

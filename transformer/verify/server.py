@@ -1,4 +1,4 @@
-"""The process that is forked for each run, as it is seen from here: what scripts import is imported once."""
+"""The client side of the process that is forked for each run, so that the imports of scripts happen only once."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from typing import Any
 from transformer.syntax.query import parse
 
 FIXED = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0")}
-"""Variables of the environment that every process of a run has from its beginning."""
+"""Environment variables of every process of a run from its start."""
 HARNESS = Path(__file__).parent / "harness"
 MODULES = ("numpy", "torch", "torch.utils.tensorboard", "tensordict", "tensordict.nn", "tyro", "tqdm")
-"""What is imported once. None of them starts a thread or draws a number, and what the harness replaces in them it
-replaces in a module that has been imported as well. Those that hold clocks (gym, gymnasium) are not among them."""
+"""The modules that are imported once. None of them starts a thread or draws a number, and the harness can still replace
+functions in them. Modules with clocks (gym, gymnasium) are not included."""
 
 _SETS_VARIABLES = {"environ", "environb", "putenv", "unsetenv", "load_dotenv"}
 
 
 class Forked:
-    """A run in a fork: what :class:`subprocess.Popen` tells of a process."""
+    """A run in a fork, with the interface of :class:`subprocess.Popen`."""
 
     def __init__(self) -> None:
         self.returncode: int | None = None
         self._over = threading.Event()
 
     def end(self, status: int) -> None:
-        """Take in that it has ended."""
+        """Note that it has ended."""
         self.returncode = status
         self._over.set()
 
     def wait(self, timeout: float | None = None) -> int:
-        """Give its exit status, negative where a signal ended it.
+        """Wait for its exit status, which is negative if a signal ended it.
 
         Raises:
-            subprocess.TimeoutExpired: it still runs.
+            subprocess.TimeoutExpired: it is still running.
         """
         if not self._over.wait(timeout):
             raise subprocess.TimeoutExpired("fork", timeout or 0.0)
@@ -57,7 +57,7 @@ class Server:
 
     python: str
     variables: Mapping[str, str]
-    """Environment variables beside those of this process; for runs that want these alone."""
+    """Environment variables in addition to those of this process; only for runs with the same ones."""
     _process: subprocess.Popen[bytes] | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _ready: threading.Event = field(default_factory=threading.Event)
@@ -67,16 +67,16 @@ class Server:
 
     @property
     def fit(self) -> bool:
-        """Whether it can fork; waits until it has imported all."""
+        """Whether it can fork; waits until it has imported all modules."""
         self._ready.wait()
         return self._fit
 
     @contextmanager
     def serving(self) -> Iterator[None]:
-        """Be there within the context; on leaving, all runs are ended."""
+        """Run the server inside the context; on exit, all runs are ended."""
         command = [self.python, str(HARNESS), "--serve", *MODULES]
         with tempfile.TemporaryDirectory(prefix="lean-convert-") as folder:
-            # What is compiled in one run is compiled for all of them, and for none after them
+            # All runs share compiled code, and no later runs do
             compiled = {"TORCHINDUCTOR_CACHE_DIR": str(Path(folder) / "inductor")}
             try:
                 self._process = subprocess.Popen(
@@ -88,7 +88,7 @@ class Server:
                     stderr=subprocess.DEVNULL,
                     start_new_session=True,
                 )
-            except OSError:  # told of where a run cannot be started either
+            except OSError:  # reported when a run cannot be started either
                 self._ready.set()
                 yield
                 return
@@ -106,7 +106,7 @@ class Server:
 
     @contextmanager
     def run(self, job: Path, work: Path, stderr: Path, variables: Mapping[str, str]) -> Iterator[Forked]:
-        """Run a job of the harness; on leaving, nothing of it is left running."""
+        """Run a job of the harness; on exit, everything it started is ended."""
         forked = Forked()
         with self._lock:
             self._count += 1
@@ -131,7 +131,7 @@ class Server:
             self._gone()
 
     def _read(self) -> None:
-        """Take in what the process answers, until it ends."""
+        """Read the process's answers until it ends."""
         assert self._process is not None
         assert self._process.stdout is not None
         for line in self._process.stdout:
@@ -144,7 +144,7 @@ class Server:
         self._gone()
 
     def _gone(self) -> None:
-        """End what it can tell nothing of any more."""
+        """Mark the runs as ended whose end it can no longer report."""
         self._fit = False
         self._ready.set()
         while self._runs:
@@ -154,8 +154,8 @@ class Server:
 def may_fork(source: str, beside: Path) -> bool:
     """Whether a script runs in a fork as it would in a process of its own.
 
-    Not where this platform has no forks that are safe. Nor where it, or a file beside it that it imports, may set
-    variables of the environment, which some of :data:`MODULES` read when they are imported, or be one of them by name.
+    It does not if the platform has no safe forks, or if the script, or a file next to it that it imports, may set
+    environment variables, which some of :data:`MODULES` read when they are imported, or has the name of one of them.
     """
     if sys.platform != "linux":
         return False

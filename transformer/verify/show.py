@@ -38,14 +38,14 @@ def print_verdict(
     lines_were_told: bool = False,
     all_was_told: bool = False,
 ) -> None:
-    """Print a line for each kind of check, what is wrong with the first that is not equal, and the verdict last.
+    """Print a line for each kind of check, what is wrong with the first that is not equal, and finally the verdict.
 
     Args:
-        verification: what is told.
-        console: takes it.
+        verification: what to print.
+        console: where to print.
         required: names of checks that must have run.
-        lines_were_told: the lines were printed as the checks ended, and are not printed again.
-        all_was_told: so was what :func:`print_verification` prints.
+        lines_were_told: whether the lines were already printed when the checks ended.
+        all_was_told: whether :func:`print_verification` was also called.
     """
     if not lines_were_told:
         lines: dict[str, list[Check]] = {}
@@ -71,7 +71,7 @@ def table_of_lines(lines: Mapping[str, Sequence[Check]], width: int | None = Non
 
     Args:
         lines: the checks of each.
-        width: of the longest name, where each line is printed by itself and they are to stand in columns.
+        width: of the longest name, to align lines that are printed one by one.
     """
     apart = width is not None and any(check.status != "not run" for checks in lines.values() for check in checks)
     said, much, time_taken = _WIDTHS if apart else (None, None, None)
@@ -90,7 +90,7 @@ def table_of_lines(lines: Mapping[str, Sequence[Check]], width: int | None = Non
 
 
 _WIDTHS = len("agreed, emulated: no GPU"), len("allowed 1e-04 to 1e-03"), len("99 min 59 s")
-"""Of what is said, of how much, and of the time, where lines are printed one by one; a reason takes all the room."""
+"""The widths of outcome, amount and time if lines are printed one by one; a reason may take the whole line."""
 
 
 def _print_outcome(verification: Verification, console: Console, required: tuple[str, ...]) -> None:
@@ -120,16 +120,16 @@ def _print_outcome(verification: Verification, console: Console, required: tuple
 
 _WHOSE_FAULT = (
     "The original ran with the same arguments. Unless the converted script was edited, or torch cannot compile on this "
-    "machine, that is a fault of lean-convert: --each-transform says which transform's, and `lean-convert convert "
+    "machine, this is a bug in lean-convert: --each-transform finds the transform, and `lean-convert convert "
     "--ignore TRANSFORM` leaves it out."
 )
 
 _GRAVITY = ("not run", "equal", "emulated", "close", "different", "failed")
-"""Of the checks of one line, the status that it tells: what has not run does not hide what has."""
+"""The status of a line with several checks: checks that did not run do not hide those that did."""
 
 
 def _outcome(check: Check, checks: Sequence[Check]) -> tuple[str, str]:
-    """What is said of a line: how equal, and how much was compared or what was allowed."""
+    """The outcome of a line, and how much was compared or what was allowed."""
     if check.status == "not run":
         return f"not run: {check.reason.splitlines()[0]}", ""
     if check.status == "emulated":
@@ -147,7 +147,7 @@ def _outcome(check: Check, checks: Sequence[Check]) -> tuple[str, str]:
 
 
 def _rounded_up(error: float) -> str:
-    """A bound of one digit: `2e-05` of 0.0000128."""
+    """An upper bound with one digit: `2e-05` for 0.0000128."""
     if not math.isfinite(error):
         return f"{error:.0e}"
     unit = 10.0 ** math.floor(math.log10(error))
@@ -164,7 +164,7 @@ def _duration(seconds: float) -> str:
 
 
 def _equal_on(verification: Verification) -> str:
-    """The verdict where nothing is different."""
+    """The verdict if nothing is different."""
     shared = ", given the same shuffles (torch draws them now)" if verification.other_shuffles else ""
     statuses = {g: [check.status for check in verification.checks if of_group(check.name, g)] for g in CHECKS}
     ran = [group for group, found in statuses.items() if set(found) - {"not run"}]
@@ -178,7 +178,7 @@ def _equal_on(verification: Verification) -> str:
 
 
 def print_verification(verification: Verification, console: Console) -> None:
-    """Print one table line per compared quantity of each check, and below it what is different and what to know."""
+    """Print one row per compared quantity of each check, with the differences and remarks below."""
     console.print(_table(verification, verification.checks))
     for check in verification.checks:
         for line in _remarks(check):
@@ -205,7 +205,7 @@ def _cut_short(episodes: Episodes | None) -> str:
 
 
 def print_seeds(result: SeedsResult, console: Console) -> None:
-    """Print the outcome of the trainings over several seeds."""
+    """Print the result of training with several seeds."""
     console.print(Text(result.describe(), style="green" if result.alike else "bold red"))
 
 

@@ -1,4 +1,4 @@
-"""Runs that go on beside one another, each begun before its outcome is asked for."""
+"""Simultaneous runs, each started before its outcome is needed."""
 
 from __future__ import annotations
 
@@ -14,22 +14,21 @@ from transformer.verify.run import Run
 from transformer.verify.server import Server
 
 MOST = 4
-"""No more runs at once by default: each takes memory as a training does."""
+"""The default maximum of simultaneous runs: each takes as much memory as training."""
 
 _Outcome = TypeVar("_Outcome")
 
 
 def processors() -> int:
-    """How many processors this process may use."""
+    """The number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager
 def served(run: Run, jobs: int) -> Iterator[Run]:
-    """The run, and all that are made of it by `replace`, in forks of one process, with threads for so many at once.
+    """The run, and all copies made by `replace`, in forks of one process, with threads for `jobs` simultaneous runs.
 
-    How many threads compute decides in which order sums are added, so all runs have the same number, as the variable
-    OMP_NUM_THREADS says, where it is set.
+    The number of threads determines the order of sums, so all runs have the same number: OMP_NUM_THREADS, if set.
     """
     threads = (
         {} if jobs == 1 or "OMP_NUM_THREADS" in os.environ else {"OMP_NUM_THREADS": str(max(1, processors() // jobs))}
@@ -40,7 +39,7 @@ def served(run: Run, jobs: int) -> Iterator[Run]:
 
 
 class Runs:
-    """Begins runs in an order, and lets so many go on at once; with one, each waits until its outcome is asked for."""
+    """Starts runs in order, up to a number at the same time; if that is one, each runs when its outcome is needed."""
 
     def __init__(self, jobs: int, halt: threading.Event) -> None:
         """`halt` is that of the runs."""
@@ -49,11 +48,11 @@ class Runs:
 
     @property
     def beside(self) -> bool:
-        """Whether several go on at once."""
+        """Whether several run at the same time."""
         return self._pool is not None
 
     def begin(self, run: Callable[[], _Outcome]) -> Callable[[], _Outcome]:
-        """Begin a run; gives what waits for its outcome, and raises what it raised."""
+        """Start a run; returns a function that waits for its outcome, or raises what it raised."""
         if self._pool is not None:
             return self._pool.submit(run).result
         outcome: Future[_Outcome] = Future()
@@ -69,7 +68,7 @@ class Runs:
         return now
 
     def end(self) -> None:
-        """End what goes on, and begin nothing any more."""
+        """End all runs, and start no more."""
         if self._pool is not None:
             self._halt.set()
             self._pool.shutdown(cancel_futures=True)

@@ -1,4 +1,4 @@
-"""How far a compiled function may be from the eager one; docs/verify.md gives the reasons and the measurements."""
+"""The allowed distance of a compiled function from the eager one; docs/verify.md has the reasons and measurements."""
 
 from __future__ import annotations
 

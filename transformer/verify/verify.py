@@ -50,17 +50,17 @@ from transformer.verify.side_by_side import Runs
 
 ITERATIONS = 3
 STEPS = 130
-"""So many steps of the environment that are learned from: enough for what is done in each hundredth."""
+"""The number of environment steps with learning: enough for what is done every hundred steps."""
 NUM_WORKERS = 2
-"""Worker processes on the check with some, which is run where the converted script has an option for them."""
+"""The number of worker processes in their check, which is run if the converted script has an option for them."""
 DTYPES = dict(zip(PRECISIONS, ("bfloat16", "float16"), strict=True))
-"""For each precision, checked where the converted script has an option for it, the dtype whose tolerances it has."""
+"""For each precision, which is checked if the converted script has the option, the dtype of its tolerances."""
 SAME = ("equal", "emulated")
-"""The statuses of a check on which no difference was seen."""
+"""The statuses of a check without differences."""
 RANKS_PART = "the script's processes step their optimizers at different times"
-"""As those of which each decides alone when to leave the epochs."""
+"""This happens if each decides alone when to leave the epochs."""
 _FEW_STEPS = 5
-"""No episode is truncated after fewer steps."""
+"""The minimum number of steps after which an episode is truncated."""
 
 PERMUTATIONS = (
     "Original and converted script drew their minibatch permutations from one private stream, which leaves the "
@@ -69,18 +69,18 @@ PERMUTATIONS = (
 
 
 class CannotVerify(Exception):
-    """The original gives nothing to compare with, or does not repeat itself. The message says what to do."""
+    """The original produces nothing to compare with, or is not reproducible. The message says what to do."""
 
 
 class Progress(Protocol):
-    """Is told of each run as it goes on."""
+    """Is notified of the progress of each run."""
 
     def run(self, name: str, iterations: int | None) -> AbstractContextManager[Callable[[int], None]]:
         """A run begins; within the context, call the result with the number of finished iterations."""
 
 
 class CheckProgress(Progress, Protocol):
-    """Is told of the checks as well, by the lines of the verdict that tell of them."""
+    """Is also notified of the checks, by their lines in the verdict."""
 
     def plan(self, lines: Sequence[str]) -> None:
         """These lines are to come, in this order."""
@@ -89,11 +89,11 @@ class CheckProgress(Progress, Protocol):
         """The checks of this line begin."""
 
     def finish(self, line: str, checks: Sequence[Check]) -> None:
-        """They have ended; `checks` is empty where the script gives none for this line."""
+        """They have ended; `checks` is empty if there are none for this line."""
 
 
 class NoProgress:
-    """Tells nobody."""
+    """Ignores all progress."""
 
     def run(self, name: str, iterations: int | None) -> AbstractContextManager[Callable[[int], None]]:
         """Nothing is shown."""
@@ -117,8 +117,8 @@ class Task:
     converted: str
     """Text of the converted script."""
     iterations: int | None = None
-    """Iterations of rollout and update to run, or steps of the environment from the first update on; ITERATIONS or
-    STEPS where None."""
+    """Iterations of rollout and update to run, or environment steps from the first update on; if None, ITERATIONS or
+    STEPS."""
     every: int = EVERY
     """Every nth call of a compiled function is compared."""
     up_to: str = CHECKS[-1]
@@ -126,11 +126,11 @@ class Task:
     prefixes: tuple[tuple[str, str], ...] = ()
     """Name and text of each state of the conversion, to be compared with the original before anything else."""
     other_arguments: bool = True
-    """Whether what a usual run does not exercise is compared in a run with other arguments."""
+    """Whether to also compare runs with other arguments, which exercise what a usual run does not."""
     converted_name: str = ""
-    """Path of the converted script, as it was given; empty where the original was converted for this."""
+    """Path of the converted script, as given; empty if the original was converted for the verification."""
     jobs: int = 1
-    """So many runs at once; one where there is a GPU."""
+    """The number of simultaneous runs; one with a GPU."""
     find_timed: bool = False
     """Whether it is found which scalars tell the time."""
 
@@ -141,12 +141,12 @@ class Arguments:
 
     args: tuple[str, ...]
     episodes: Episodes | None
-    """How episodes were cut short; None where they were not."""
+    """How episodes were truncated; None if they were not."""
 
 
 @dataclass(frozen=True)
 class Verification:
-    """The checks, in their order, and the original's recording."""
+    """The checks, in order, and the original's recording."""
 
     checks: tuple[Check, ...]
     original: Recording
@@ -154,20 +154,20 @@ class Verification:
     """Arguments that both scripts got."""
     notes: tuple[str, ...] = field(default=(PERMUTATIONS,))
     other_arguments: tuple[Arguments, ...] = ()
-    """For the checks with other arguments and those with short episodes; none where there were no such checks."""
+    """For the checks with other arguments and those with short episodes; empty if there were none."""
     scripts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Name and digest of `original` and `converted`."""
     not_exercised: tuple[str, ...] = ()
-    """Ways of the original's training code that no run of it took, one sentence each."""
+    """Branches of the original's training code that no run took, one sentence each."""
     seconds: float = 0.0
     """Wall-clock time of all."""
     other_shuffles: bool = False
     """Whether the converted script draws the order of minibatches by torch.randperm, and the original does not."""
     timed: frozenset[str] = frozenset()
-    """Tags of scalars that tell the time, if that was asked for: the original logs them otherwise by another clock."""
+    """Tags of scalars that depend on time, if requested: the original logs them differently with another clock."""
 
     def verdict(self, required: Sequence[str] = ()) -> Check | None:
-        """The first check that is different or failed, or was required and did not run here; None where all is well."""
+        """The first check that is different or failed, or that was required and did not run; None if all is well."""
         for check in self.checks:
             missing = check.status != "equal" and any(of_group(check.name, group) for group in required)
             if check.status in ("different", "failed") or missing:
@@ -176,11 +176,11 @@ class Verification:
 
 
 def verify(task: Task, progress: CheckProgress | None = None, then: Sequence[str] = ()) -> Verification:
-    """Run original and converted script and compare them, check by check; after one that is not equal, none is run.
+    """Run the original and the converted script and compare them, check by check, until one is not equal.
 
     Args:
         task: the scripts, and how to run them.
-        progress: is told of each run and check.
+        progress: is notified of each run and check.
         then: names of the checks that the caller runs after these.
 
     Raises:
@@ -192,14 +192,14 @@ def verify(task: Task, progress: CheckProgress | None = None, then: Sequence[str
 
 
 class Told(list[Check]):
-    """Checks that have ended; progress is told of each line of the verdict."""
+    """Finished checks; progress is notified of each line of the verdict."""
 
     def __init__(self, progress: CheckProgress) -> None:
         super().__init__()
         self._progress = progress
 
     def through(self, names: Sequence[str]) -> Iterator[str]:
-        """The names of checks, in their order; what is appended while one is given belongs to it."""
+        """The names of checks, in order; checks appended during an iteration belong to that name."""
         lines = [line_of(name) for name in names]
         for i, (name, line) in enumerate(zip(names, lines, strict=True)):
             if line not in lines[:i]:
@@ -210,7 +210,7 @@ class Told(list[Check]):
 
 
 Pending = Callable[[], Check]
-"""Waits for the runs of a check, and gives it."""
+"""Waits for the runs of a check, and returns the check."""
 
 
 class _Checks:
@@ -223,10 +223,10 @@ class _Checks:
         self._check_names = _check_names(task)
         progress.plan(list(dict.fromkeys(map(line_of, (*self._check_names, *then)))))
         self._length = find_length(task.original)
-        # What a GPU's memory has room for is not known
+        # It is not known how many runs fit into a GPU's memory
         self._runs = Runs(1 if self._length.cuda else task.jobs, task.original.halt)
         self._told = self._since
-        """When the last check had ended: those that go on side by side share the time that they take."""
+        """When the last check ended: simultaneous checks share their time."""
         usual = STEPS if self._length.stepwise else ITERATIONS
         self._usual = self._comparison(task.original, task.iterations or usual)
         self._notes = list[str]()
@@ -279,9 +279,9 @@ class _Checks:
         return served and "randperm" in self._task.converted and "randperm" not in original
 
     def _first_names(self) -> Sequence[str]:
-        """The checks to begin with: those before other arguments, which hang on how the first run went.
+        """The checks to start first: those before other arguments, which depend on the first run.
 
-        Compiling takes longest; it begins at once where there is a processor for it beside the others.
+        Compiling takes longest, so it also starts at once if there is a processor for it.
         """
         if OTHER_ARGUMENTS not in self._check_names:
             return self._check_names
@@ -289,13 +289,13 @@ class _Checks:
         return [COMPILED, *first] if self._runs.beside and COMPILED in self._check_names else first
 
     def _begin(self, names: Sequence[str]) -> None:
-        """Begin the runs of those checks that have not begun yet."""
+        """Start the runs of those checks that have not started yet."""
         for name in names:
             if name not in (*self._pending, OTHER_ARGUMENTS, COMPILED_OTHERS):
                 self._pending[name] = self._usual_check(name)
 
     def _begin_compiled(self, others: Sequence[_Comparison]) -> None:
-        """Begin the compiled check with other arguments, where they change a branch of what is compiled."""
+        """Start the compiled check with other arguments, if they change a branch of compiled code."""
         flags_on = next((check.recording for check in self._checks if check.name == FLAGS_ON), None)
         if COMPILED in self._check_names and others and flags_on is not None:
             usual, other = (sites_of([c.original]) for c in (self._usual, others[0]))
@@ -303,7 +303,7 @@ class _Checks:
                 self._pending[COMPILED_OTHERS] = others[0].compiled_calls()
 
     def _usual_check(self, name: str) -> Pending:
-        """A check with the arguments that were given."""
+        """A check with the given arguments."""
         sources = {**dict(self._task.prefixes), FLAGS_OFF: self._task.converted}
         if name in sources:
             return self._usual.flags_off(name, sources[name])
@@ -312,7 +312,7 @@ class _Checks:
         return self._usual.with_flags(name) if name in CHECKS else self._usual.with_precision(name)
 
     def _append(self, check: Check) -> None:
-        """Take in a check that has ended; after one that is not equal, all runs are ended."""
+        """Add a finished check; after one that is not equal, end all runs."""
         now = time.monotonic()
         self._checks.append(replace(check, seconds=now - self._told))
         self._told = now
@@ -320,12 +320,12 @@ class _Checks:
             self._runs.end()
 
     def _blocked(self, name: str) -> Check | None:
-        """The check, not run, where one below it is not equal."""
+        """The check as not run, if an earlier one is not equal."""
         failed = next((r.name for r in self._checks if r.status in ("different", "failed")), None)
         return None if failed is None else Check(name, "not run", reason=f"{failed} comes first")
 
     def _others(self) -> list[tuple[_Comparison, dict[str, Pending]]]:
-        """The original under arguments that exercise more of it, and with short episodes; with begun checks of each."""
+        """The original with arguments that exercise more of it, and with short episodes; each with started checks."""
         original = self._task.original
         source = original.source or text.read(original.script).content
         wanted = other_arguments(source, self._length.options, sites_of([self._usual.original]))
@@ -358,20 +358,20 @@ class _Checks:
         found = [(others, self._with_other_arguments(others))]
         other = every_other_switch(kept, self._length.options)
         if other not in ((), kept):
-            with suppress(RunFailed):  # the one says more than the other
+            with suppress(RunFailed):  # the first says more
                 short = run(other, SHORT_EPISODES, _episodes(self._usual.original))
                 found.append((short, self._with_other_arguments(short)))
         return found
 
     def _other_names(self, suffix: str) -> list[str]:
-        """The checks that compile nothing; with short episodes the one with flags, if the script has any."""
+        """The checks that compile nothing; with short episodes only the one with flags, if the script has any."""
         names = [FLAGS_OFF]
         if any(flag in find_flags(self._task.converted).by_use for flag in FLAGS[COMPILED_GRAPHS]):
             names.append(FLAGS_ON)
         return names if suffix == OTHER_ARGUMENTS else names[-1:]
 
     def _with_other_arguments(self, others: _Comparison) -> dict[str, Pending]:
-        """Begin the checks that compile nothing."""
+        """Start the checks that compile nothing."""
         pending = {}
         for name in self._other_names(others.suffix):
             begun = others.flags_off(name, self._task.converted) if name == FLAGS_OFF else others.with_flags(name)
@@ -381,17 +381,17 @@ class _Checks:
         return pending
 
     def _end_others(self, pending: Mapping[str, Pending]) -> None:
-        """Take in checks with other arguments."""
+        """Add finished checks with other arguments."""
         for name, check in pending.items():
             try:
                 self._append(self._blocked(name) or check())
-            except CannotVerify as failure:  # as usual it does repeat itself, or is not known to differ
+            except CannotVerify as failure:  # with the usual arguments it is reproducible, as far as known
                 self._append(Check(name, "not run", reason=str(failure)))
                 return
 
 
 def _check_names(task: Task) -> list[str]:
-    """The checks to run, in their order, with :data:`OTHER_ARGUMENTS` for those with other arguments."""
+    """The checks to run, in order, with :data:`OTHER_ARGUMENTS` for those with other arguments."""
     uses = find_flags(task.converted).by_use
     upper = CHECKS[1 : CHECKS.index(task.up_to) + 1]
     names = [*(name for name, _ in task.prefixes), FLAGS_OFF]
@@ -413,10 +413,10 @@ def _scripts(task: Task) -> dict[str, dict[str, str]]:
 
 
 def _episodes(original: Recording) -> Episodes:
-    """Episodes so short that one is truncated with a rollout's last step, rather soon; an iteration of barren ones.
+    """Short episodes, such that one is truncated with a rollout's last step, and an iteration of barren ones.
 
-    A barren iteration has what a usual one lacks: returns that do not vary, advantages that hardly do, and values above
-    their targets as well as below.
+    A barren iteration has what a usual one lacks: returns that do not vary, advantages that hardly do, and values both
+    above and below their targets.
     """
     steps = original.steps[0].moment.env_steps
     truncated = next((n for n in range(_FEW_STEPS, steps) if steps % n == 0), steps)
@@ -424,7 +424,7 @@ def _episodes(original: Recording) -> Episodes:
 
 
 class _Comparison:
-    """The original, run with some arguments, and the checks on which converted scripts are compared with it."""
+    """The original, run with some arguments, and the checks that compare converted scripts with it."""
 
     def __init__(
         self,
@@ -437,7 +437,7 @@ class _Comparison:
         suffix: str = "",
         episodes: Episodes | None = None,
     ) -> None:
-        """Begin to run the original, with episodes cut short if asked for; names of its checks end in `suffix`."""
+        """Start the original, optionally with truncated episodes; names of its checks end in `suffix`."""
         self._task = task
         self._progress = progress
         self._runs = runs
@@ -454,7 +454,7 @@ class _Comparison:
 
     @property
     def original(self) -> Recording:
-        """What the original did; waits for it.
+        """The original's recording; waits for it.
 
         Raises:
             RunFailed: it ended with an error, or ran out of time.
@@ -481,17 +481,17 @@ class _Comparison:
         return self._named(judge)
 
     def with_precision(self, name: str) -> Pending:
-        """The check of the converted script in other arithmetic.
+        """The check of the converted script in lower precision.
 
-        With that taken away its bits must be the original's. With it, the functions that torch.compile is given are
-        compared with float32's; they are compiled only where the check's name says so.
+        With float32 forced, its bits must be the original's. Then the functions passed to torch.compile are compared
+        with float32; they are compiled only if the check's name says so.
         """
         precision, flags = name.rpartition("-")[2], find_flags(self._task.converted)
         options = flags.options(["compile"])
         if options is None:
             return _not_run(name, "the converted script has no --compile")
         if precision == "tf32" and not self.original.versions["cuda"]:
-            return _not_run(name, "there is no CUDA device here, and TF32 is its arithmetic")
+            return _not_run(name, "there is no CUDA device here, and TF32 needs one")
         args = (*self.run.args, flags.by_use[PRECISION], precision)
         run = replace(self.run, source=self._task.converted, args=args)
         taken_away = self._recorded(name, run, in_float32=True) if name == precision else None
@@ -509,7 +509,7 @@ class _Comparison:
         return judge
 
     def with_flags(self, name: str) -> Pending:
-        """A check of the converted script with its flags on, on an emulated device where it needs one that is not here.
+        """A check of the converted script with its flags on, on an emulated device if it needs a missing one.
 
         What CUDA would refuse fails; what the emulation lacks does not.
         """
@@ -540,14 +540,14 @@ class _Comparison:
         return self._named(judge)
 
     def compiled_calls(self) -> Pending:
-        """The check of compiled functions, call by call: of longer steps, rounding shows in the log too soon."""
+        """The check of compiled functions, call by call, without logs, which show the rounding of longer steps."""
         options = find_flags(self._task.converted).options(FLAGS[COMPILED]) or []
         run = replace(self.run, source=self._task.converted, args=(*self.run.args, *options))
         lockstep = self._lockstep(COMPILED, run)
 
         def judge() -> Check:
             try:
-                return lockstep_check(COMPILED, replace(lockstep(), compilations=()))  # as many as branches, perhaps
+                return lockstep_check(COMPILED, replace(lockstep(), compilations=()))  # perhaps one per branch
             except RunFailed as failure:
                 return self._crashed(COMPILED, failure)
 
@@ -572,11 +572,11 @@ class _Comparison:
             )
 
     def _begin(self, *args: Any, **options: Any) -> Callable[[], Recording]:
-        """Begin a recording."""
+        """Start a recording."""
         return self._runs.begin(lambda: self._record(*args, **options))
 
     def _lockstep(self, name: str, run: Run, **options: bool) -> Callable[[], Lockstep]:
-        """Begin to compare fast functions with eager ones."""
+        """Start comparing fast functions with eager ones."""
 
         def begin() -> Lockstep:
             with self._progress.run(with_end(name, self.suffix), self._iterations) as on_iteration:
@@ -587,7 +587,7 @@ class _Comparison:
         return self._runs.begin(begin)
 
     def _crashed(self, name: str, failure: RunFailed) -> Check:
-        """The check on which the converted script ended with an error, in its own file and lines."""
+        """The failed check of a converted script that ended with an error, with its own file and lines."""
         if failure.not_emulated:
             last = str(failure).rstrip().rpartition("\n")[2]
             reason = f"there is no CUDA device here, and an emulated one does not run the script: {last}"
@@ -602,7 +602,7 @@ class _Comparison:
         return Check(name, "failed", reason=f"the converted script {converted or script} failed: {said}")
 
     def _original_on(self, emulated: bool) -> Callable[[], Recording]:
-        """The original's recording on a device; it fails where it does not run on the emulated one."""
+        """The original's recording on a device; raises if it does not run on the emulated one."""
         if not emulated:
             return self._original
         if self._emulated_original is None:
@@ -610,23 +610,23 @@ class _Comparison:
         return self._emulated_original
 
     def _by_other_clock(self, emulated: bool) -> Callable[[], Recording]:
-        """The first iteration of the original by another clock, on a device."""
+        """The first iteration of the original with another clock, on a device."""
         if emulated not in self._by_clock:
             name = "original by another clock"
             self._by_clock[emulated] = self._begin(name, self.run, 1, emulated=emulated, clock_rate=OTHER_CLOCK)
         return self._by_clock[emulated]
 
     def timed(self) -> frozenset[str]:
-        """Tags of scalars that the original logs otherwise by another clock; runs it."""
+        """Tags of scalars that the original logs differently with another clock; runs it."""
         other = self._record("original by another clock", self.run, clock_rate=OTHER_CLOCK)
         both = zip(self.original.scalars, other.scalars, strict=False)
         return frozenset(a.tag for a, b in both if a.tag != b.tag or not same_number(a.value, b.value))
 
     def _recorded(self, name: str, run: Run, emulated: bool = False, *, in_float32: bool = False) -> Pending:
-        """A check on which bits must be equal.
+        """A check of equal bits.
 
-        It raises CannotVerify where the original does not repeat itself, and RunFailed where that does not run on the
-        emulated device.
+        It raises CannotVerify if the original is not reproducible, and RunFailed if it does not run on the emulated
+        device.
         """
         original_run = self._original_on(emulated)
         converted_run = self._begin(name, run, uncompiled=name in EAGER, emulated=emulated, in_float32=in_float32)
@@ -653,9 +653,9 @@ class _Comparison:
         return judge
 
     def _compiled(self, name: str, run: Run, emulated: bool) -> Pending:
-        """A check on which compiled functions are compared with eager ones, and the first iteration's log beside them.
+        """A check that compares compiled functions with eager ones, and also the first iteration's log.
 
-        It raises RunFailed where the original does not run on the emulated device.
+        It raises RunFailed if the original does not run on the emulated device.
         """
         original_run = self._original_on(emulated)
         lockstep_run = self._lockstep(name, run, emulated=emulated)
