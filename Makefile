@@ -34,7 +34,7 @@ $(STAMP): pyproject.toml setup.py
 	$(BIN)/pip install --quiet --editable '.[run,envs,plots,test]'
 	touch $@
 
-demo: $(STAMP) ## convert a fixture, compare what both scripts print, and all that they compute
+demo: $(STAMP) ## convert a fixture, compare what both scripts print and compute
 	@mkdir -p $(DEMO_OUT)
 	$(BIN)/lean-convert $(DEMO) -o $(DEMO_OUT)/lean.py --force
 	$(BIN)/lean-convert $(DEMO) -o $(DEMO_OUT)/same_order.py --force --quiet --ignore shuffle
@@ -87,7 +87,7 @@ test-processors: $(STAMP) ## the equality tests with the instructions of other p
 test-browser: $(STAMP) ## the tests of the page in Chromium (skipped visibly without it; CHROMIUM=path)
 	$(BIN)/python -m pytest -m browser
 
-screenshots: $(STAMP) ## make the pictures in docs/images anew; needs Chromium, CHROMIUM=path
+screenshots: $(STAMP) ## draw the pictures in docs/images again; needs Chromium, CHROMIUM=path
 	$(BIN)/python tests/tools/screenshots.py
 
 lint: $(STAMP) ## ruff and mypy
@@ -95,7 +95,7 @@ lint: $(STAMP) ## ruff and mypy
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-golden: $(STAMP) ## convert the fixtures anew and show what changed in fixtures/converted
+golden: $(STAMP) ## convert the fixtures again and show what changed in fixtures/converted
 	$(BIN)/python tests/tools/write_golden.py
 
 docs: $(STAMP) ## write the tables and examples of the README and of docs/
@@ -113,7 +113,7 @@ hostile: $(STAMP) ## convert and run hundreds of hostile scripts (JOBS; 20 minut
 	PYTHONPATH=tests/support:tests/support/standins $(BIN)/python tests/hostility/sweep.py --jobs $(JOBS) \
 	  $(if $(DRAWN),--drawn $(DRAWN) --seed $(SEED),--write)
 
-mutants: $(STAMP) ## single edits of converted fixtures that verify should tell, MUTANTS= of each (an hour; goes on where it stopped)
+mutants: $(STAMP) ## single edits of converted fixtures that verify should detect, MUTANTS= of each (an hour; resumes where it stopped)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/mutants/score.py --write $(if $(MUTANTS),--mutants $(MUTANTS))
 
 kill: $(STAMP) ## kill scripts that save checkpoints ten times each, and compare (40 minutes); WHEEL=, CLEANRL=, WILD=folder
@@ -141,11 +141,11 @@ wild: $(STAMP) ## other people's scripts: fetches, converts and runs them (five 
 	$(BIN)/python benchmarks/wild.py $(or $(WILD),.wild) --fetch --run --write --list wild_classes
 
 # All lists whatever one of them finds; what fails, fails at the end
-strangers: $(STAMP) ## the same night by night: what changed runs, a tenth runs again and compiles (a night); WILD=folder
+strangers: $(STAMP) ## the nightly form of wild: runs what changed, runs and compiles a tenth of the rest (a night); WILD=folder
 	$(foreach list,wild wild_off_policy wild_other wild_classes,$(BIN)/python benchmarks/wild.py $(or $(WILD),.wild) --list $(list) \
 	  --fetch --run --tenth --write || failed=yes;) test -z "$$failed"
 
-wild-speed: $(STAMP) ## how much faster other people's scripts get (three hours, nothing else running; goes on where it stopped)
+wild-speed: $(STAMP) ## how much faster other people's scripts get (three hours, nothing else running; resumes where it stopped)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/wild_speed.py $(or $(WILD),.wild) --fetch
 
 clean: ## remove .venv and all caches

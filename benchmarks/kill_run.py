@@ -50,9 +50,9 @@ class Job:
     folders: tuple[str, ...]
     """Additional folders for imports."""
     ends: int
-    """Steps of an episode; 0 where episodes have no end."""
+    """Steps of an episode; 0 if episodes have no end."""
     still: bool
-    """Whether environments are held still; else they are what they are."""
+    """Whether environments are held still, instead of being left as they are."""
 
 
 @dataclass(frozen=True)

@@ -238,11 +238,11 @@ class Trial:
         return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
 
     def marks(self, kind: str) -> int:
-        """How many marks of a kind stand in its log."""
+        """The number of marks of a kind in its log."""
         return sum(entry[0] == kind for entry in self.entries())
 
     def differs(self, other: Trial) -> str:
-        """The first difference from another run; empty where there is none."""
+        """The first difference from another run; empty if there is none."""
         mine, others = (
             [e for e in t.entries() if e[0] not in ("checkpoint", "goes on", "goes on with")] for t in (self, other)
         )

@@ -134,7 +134,7 @@ def concise(benchmark: Mapping[str, Any], kept: Sequence[str]) -> dict[str, Any]
 
 
 def ratio(entry: Mapping[str, Any], rung: str) -> float | None:
-    """Steps per second of a rung by those of the original; None where it was not measured."""
+    """Steps per second of a mode divided by the original's; None if not measured."""
     result = entry.get("results", {}).get(rung, {})
     return float(result["ratio"]["median"]) if result.get("status") == "measured" else None
 
@@ -227,7 +227,7 @@ def held(entry: Mapping[str, Any]) -> list[str]:
 
 
 def _products(entry: Mapping[str, Any]) -> float | None:
-    """The share of the original's time that are matrix products and convolutions; None where they were not timed."""
+    """The share of the original's time in matrix products and convolutions; None if these were not timed."""
     original = entry["results"][ORIGINAL]
     return _shares(original)[SAME[2]] if "products" in original["seconds_per_step"] else None
 
@@ -371,7 +371,7 @@ class Wanted:
 
 
 def go_on(script: wild.Script, root: Path, packages: Path, wanted: Wanted) -> str | None:
-    """Measure a script and keep that; what is told of it, or None where it is known or not converted."""
+    """Measure a script and store the result; returns a message, or None if it is known or not converted."""
     outcome = wild.outcome_of(root / script.path)
     known = next((e for e in load() if (e["repository"], e["path"]) == (script.repository, script.path)), None)
     done = known is not None and known["conversion"] == outcome.digest and not wanted.warm_up
@@ -398,7 +398,7 @@ def go_on(script: wild.Script, root: Path, packages: Path, wanted: Wanted) -> st
 @click.option("--fetch", "fetches", is_flag=True, help="Get the missing checkouts from GitHub.")
 @click.option("--matching", default="", help="Those alone whose repository and path hold this text.")
 @click.option("--part", type=Part(), default="1/1", help="Each N-th script alone, from the K-th on.")
-@click.option("--minutes", type=float, help="Begin no further script after so many.")
+@click.option("--minutes", type=float, help="Start no further script after this many minutes.")
 @click.option("--turns", default=6, show_default=True, help="Of one second each, whole iterations.")
 @click.option("--limit", default=LIMIT, show_default=True, help="Seconds that one process may live.")
 @click.option(

@@ -10,7 +10,7 @@ class BreakEven:
     """When a script that is slower to start has overtaken the original."""
 
     steps: float
-    """Steps of all environments that both have done by then."""
+    """The steps of all environments that both have done at that point."""
     seconds: float
     """Since their start."""
 

@@ -390,7 +390,7 @@ def _print_steps(console: Console, result: Result, *, verbose: bool) -> None:
         print_line(console, ("not needed here", "bold"))
         print_rows(console, rest)
     elif unneeded or others:
-        building = f"{len(others)} {'builds' if len(others) == 1 else 'build'} on what was left as it was"
+        building = f"{len(others)} {'needs' if len(others) == 1 else 'need'} what was left as it was"
         counts = filter(None, (unneeded and f"{len(unneeded)} not needed here", others and building))
         more = "-v says why, `lean-convert explain NAME` explains a transform"
         print_line(console, (f"{', '.join(map(str, counts))}; {more}", "dim"))

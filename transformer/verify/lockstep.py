@@ -82,7 +82,7 @@ def run_in_lockstep(
         emulated: give it a CUDA device emulated on the CPU.
         uncompiled: compile nothing.
         in_float32: let the eager functions compute in float32, without autocast and TF32.
-        on_iteration: called with the number of finished iterations as it grows.
+        on_iteration: called with the number of finished iterations whenever it grows.
 
     Raises:
         RunFailed: the script ended with an error, or ran out of time.

@@ -123,7 +123,7 @@ class Recording:
     versions: Mapping[str, Any]
     others: tuple[tuple[Moment, Mapping[str, str]], ...] = ()
     """Digests of the parameters that no optimizer holds, by class and attribute, at each iteration's first optimizer
-    step and at the end; only where an iteration is one step of the environment."""
+    step and at the end; only if an iteration is one environment step."""
     sites: tuple[Site, ...] = ()
     """The watched places of the training code, if watching was requested."""
     regrouped: tuple[str, ...] = ()

@@ -132,7 +132,7 @@ class Task:
     jobs: int = 1
     """The number of simultaneous runs; one with a GPU."""
     find_timed: bool = False
-    """Whether it is found which scalars tell the time."""
+    """Whether to determine which scalars depend on time."""
 
 
 @dataclass(frozen=True)

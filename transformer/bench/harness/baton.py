@@ -10,7 +10,7 @@ class Baton:
     """Two named pipes, `go` and `back`, in a folder that the measuring process has made."""
 
     def __init__(self, folder: str) -> None:
-        # Opened for both directions, a pipe neither waits for its other end nor ends with it.
+        # Opened for reading and writing, a pipe neither waits for its other end nor closes with it
         self._go, self._back = (os.open(Path(folder) / name, os.O_RDWR) for name in ("go", "back"))
 
     def pass_on(self) -> None:
