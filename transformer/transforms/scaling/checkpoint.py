@@ -29,8 +29,8 @@ INFO = TransformInfo(
     safety=(
         "Off by default. Saving changes and draws nothing: the run computes the same bits with it. Networks, "
         "optimizers, counters, learning rates, lists of numbers, tensors, arrays and random states continue as they "
-        "were. Environments are reset and begin new episodes, along with their state and lists of past episodes, so "
-        "from there on a killed run differs from one that was not killed. A checkpoint is read back once before it "
+        "were. Environments are reset and begin new episodes, and their state and lists of past episodes start again, "
+        "so from there on a killed run differs from one that was not. A checkpoint is read back once before it "
         "replaces the previous one, which is kept next to it. Its file is readable by its user only and belongs to "
         "one command line, which can run only once at a time; reading it executes nothing."
     ),
