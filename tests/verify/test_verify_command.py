@@ -70,7 +70,7 @@ def test_different_as_json(toy_script: Path, converted: Path, tmp_path: Path) ->
     [
         (["no_such.py"], "'no_such.py' does not exist"),
         ([], "Missing argument 'ORIGINAL'"),
-        (["{toy}", "{toy}"], "are one file"),
+        (["{toy}", "{toy}"], "are the same file"),
         (
             ["{toy}", "{other}", "--require", "cuda-graphs", "--up-to", "flags-off"],
             "--up-to flags-off leaves that check",
