@@ -218,7 +218,7 @@ def test_runs_know_of_earlier_ones(runner: Runner) -> None:
     short = runner.run(script, script_args=["--total-timesteps", "100"]).stderr
     assert "100 steps finish sooner without compiling" in short and "runs converted, flags off" in short
     chosen = runner.run(script, "--flags", "--compile", script_args=["--total-timesteps", "100"]).stderr
-    assert "over sooner" not in chosen and "runs converted, --compile" in chosen
+    assert "finish sooner" not in chosen and "runs converted, --compile" in chosen
 
 
 class TestWorkers:
