@@ -476,6 +476,17 @@ def test_blocks_are_indented_as_the_scripts(tmp_path: Path, indent: str) -> None
     assert printed(tmp_path, found.text) == printed(tmp_path, main)
 
 
+def test_a_tab_among_spaces(tmp_path: Path) -> None:
+    """Python takes it for the columns up to the next eighth; LibCST, which writes the text, does not take it."""
+    other = "def f(x):\n    for i in range(x):\n\t    x += i\n    return x\n"
+    main = "from agent import f\n\nprint(f(3))\n"
+    found = join(tmp_path, {"agent.py": other, "train.py": main})
+    assert printed(tmp_path, found.text) == printed(tmp_path, main) == "6\n"
+    text = other.replace("    return x", '    return """\n\t x"""')
+    (message,) = refusals(tmp_path, {"agent.py": text, "train.py": main})
+    assert "tabs and spaces mixed" in message
+
+
 def test_a_class_of_its_modules_name(tmp_path: Path) -> None:
     files = {"TD3.py": "class TD3:\n    name = 'of TD3'\n", "train.py": "import TD3\n\nprint(TD3.TD3.name, TD3.TD3)\n"}
     found = join(tmp_path, files, "TD3.py")

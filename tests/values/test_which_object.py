@@ -161,3 +161,21 @@ def test_what_a_library_makes() -> None:
 def test_modules_may_hold_themselves(below: str) -> None:
     tree, world = world_of(below=f"{below}\nbody(torch.zeros(2))")
     assert world.of(next(n for n in tree.of(ast.Call) if ast.unparse(n) == "body(torch.zeros(2))"))
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("next(map(np.stack, [kept]))", {"array"}),
+        ("next(map(lambda x: other, [kept]))", {"instance"}),
+        ("torch.FloatTensor([kept])", {"tensor"}),
+    ],
+)
+def test_what_is_made_of_what_a_container_holds(text: str, kinds: set[str]) -> None:
+    below = f"import numpy as np\nkept = torch.zeros(3)\nresult = {text}\nresult.sum()"
+    tree, world = world_of(below=below)
+    result = next(n.func.value for n in tree.of(ast.Call) if ast.unparse(n) == "result.sum()")  # type: ignore[attr-defined]
+    found = world.of(result)
+    assert {t.kind for t in found if t.kind in ("tensor", "array", "instance")} == kinds
+    kept = world.of(next(n for n in tree.of(ast.Name) if n.id == "kept" and isinstance(n.ctx, ast.Load)))
+    assert kept and kept.isdisjoint(found)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
+import libcst as cst
+
 from transformer.dataflow.access import access
 from transformer.recognition import refusals
 from transformer.recognition.history import Asked
@@ -44,6 +46,10 @@ def recognise(state: State) -> State:
     """
     tree, roles = state.tree, state.roles
     _ = roles.phases
+    try:
+        _ = state.source.module
+    except cst.ParserSyntaxError:
+        raise Unconvertible(refusals.mixed_tabs(tree.code)) from None
     bound = {name for stmt in statements(roles.scope.body) for name in access(stmt).binds}
     asked = bound if roles.kind == "off-policy" else frozenset[str]()
     found = [*refusals.own_builtins(tree), *refusals.all_names_seen(tree, roles.scope, roles.outermost, asked)]

@@ -5,15 +5,32 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection
 
+from transformer.facts.torch_api import OF, OF_TYPE, names
 from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.changes import Changes, only_makes
 from transformer.recognition.roles import Optimizer, Roles
-from transformer.syntax.query import first_parameter, walk
+from transformer.syntax.query import first_parameter, pairwise, walk, without_methods
+from transformer.syntax.tree import Tree
 
 FREEZING = frozenset("requires_grad requires_grad_ add_param_group __setattr__ __delattr__ __dict__".split())
 """What changes which parameters need gradients, or attributes unseen, if training uses it."""
 GIVING = frozenset("add_module register_module register_parameter _modules _parameters".split())
 """What gives a network another part, of whatever name."""
+DISPLAYS = (
+    ast.Constant,
+    ast.List,
+    ast.Tuple,
+    ast.Dict,
+    ast.Set,
+    ast.ListComp,
+    ast.DictComp,
+    ast.SetComp,
+    ast.JoinedStr,
+)
+PLAIN = frozenset("bool deque dict float int len list set str tuple".split())
+"""What makes numbers, texts and containers."""
+MADE = OF_TYPE.keys() | {f"torch.{n}" for n in names("torch", memory="new") if OF["torch"][n].made} | {"torch.Tensor"}
+"""What makes a tensor, which is no parameter."""
 USED = frozenset("zero_grad step state_dict load_state_dict param_groups".split())
 """What may be asked of the optimizer; its parameter groups' rates are others' concern."""
 
@@ -57,7 +74,12 @@ def obstacle(
     if exact:
         maker = tree.scope_of(optimizer.stmt)
         for path in given(roles, optimizer):
-            above = [n for n in stored(roles, path) if tree.scope_of(n) is maker and n.lineno < optimizer.stmt.lineno]
+            above = [
+                n
+                for n in stored(roles, path)
+                if tree.scope_of(n) is maker
+                and (n.lineno < optimizer.stmt.lineno or _never_both(tree, n, optimizer.stmt))
+            ]
             if len(above) != len(stored(roles, path)) or tree.methods(path) or tree.loops_around(optimizer.stmt):
                 return f"{path}, whose parameters {optimizer.name} holds, may be set otherwise than once, above it"
             for node in stored(roles):
@@ -66,7 +88,8 @@ def obstacle(
                     return f"line {node.lineno} sets {node.attr}, which {optimizer.name} may not hold the parameters of"
         if (part := exchanged(roles, changes) or grown(roles)) is not None:
             return part
-    if len(stored(roles, attribute)) != 1 or tree.methods(attribute) or not runs_before_training(roles, target):
+    alone = made_once(roles, optimizer.name) and len(stored(roles, attribute)) == len(making(roles, optimizer.name))
+    if not alone or tree.methods(attribute) or not runs_before_training(roles, target):
         return f"{optimizer.name} is not set in one place, which runs before the training"
     within = {n for update in updates for n in walk(update)}
     for node in tree.nodes:
@@ -81,6 +104,29 @@ def obstacle(
                 continue
             return f"line {node.lineno} may reach {attribute} by its name"
     return None
+
+
+def making(roles: Roles, name: str) -> list[Optimizer]:
+    """All that makes the optimizer of a name."""
+    return [o for o in roles.optimizers if o.name == name]
+
+
+def made_once(roles: Roles, name: str) -> bool:
+    """Whether one statement makes the optimizer of a name, or one of several that never run both, all of one class."""
+    made = making(roles, name)
+    apart = all(_never_both(roles.tree, one.stmt, o.stmt) for at, one in enumerate(made) for o in made[:at])
+    return apart and len({o.kind for o in made}) == 1
+
+
+def _never_both(tree: Tree, one: ast.AST, other: ast.AST) -> bool:
+    """Whether two nodes stand in the two branches of one `if`."""
+    around = {one, *tree.ancestors(one)}, {other, *tree.ancestors(other)}
+    common = (n for n in around[0] & around[1] if isinstance(n, ast.If))
+    return any(
+        any(s in first for s in n.body) and any(s in second for s in n.orelse)
+        for n in common
+        for first, second in (around, around[::-1])
+    )
 
 
 def rebound(roles: Roles, root: str, cls: ast.ClassDef | None) -> str | None:
@@ -122,6 +168,7 @@ def grown(roles: Roles) -> str | None:
     for cls in filter(roles.is_module, roles.tree.classes.values()):
         for method in (m for m in cls.body if isinstance(m, ast.FunctionDef) and m.name != "__init__"):
             sets = [n for n in walk(method) if isinstance(n, ast.Attribute) and not isinstance(n.ctx, ast.Load)]
+            sets = [n for n in sets if not _is_no_part(roles, n.attr)]
             used = [tree.scope_of(n) for n in tree.of(ast.Attribute) if n.attr == method.name]
             if sets and any(getattr(scope, "name", "") != "__init__" or scope not in cls.body for scope in used):
                 return f"line {sets[0].lineno} sets {sets[0].attr}, which may be a part of a network"
@@ -148,8 +195,28 @@ def exchanged(roles: Roles, changes: Changes) -> str | None:
     for cls in filter(roles.is_module, roles.tree.classes.values()):
         for node in walk(cls):
             if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and node.attr in parts:
+                if _is_no_part(roles, node.attr):
+                    continue
                 return f"line {parts[node.attr]} sets {node.attr}, which may be a part of a network"
     return None
+
+
+def _is_no_part(roles: Roles, attribute: str) -> bool:
+    """Whether all that an attribute of this name is set to is no module and no parameter, whatever object has it."""
+    tree = roles.tree
+    given = {target: value for stmt in tree.of(ast.Assign) for target, value in pairwise(stmt)}
+    stores = [n for n in stored(roles, attribute) if not isinstance(tree.parents[n], ast.AugAssign)]
+    by_text = any(node.value == attribute for node in tree.of(ast.Constant))
+    return bool(stores) and not by_text and all(n in given and _is_plain(roles, given[n], attribute) for n in stores)
+
+
+def _is_plain(roles: Roles, value: ast.expr, attribute: str) -> bool:
+    """Whether a value is a number, a text, a container or a tensor, or made by a tensor's method of the attribute."""
+    value = without_methods(value, OF["tensor"])
+    if not isinstance(value, ast.Call):
+        return isinstance(value, DISPLAYS) or (isinstance(value, ast.Attribute) and value.attr == attribute)
+    name = roles.tree.qualified(value.func) or roles.tree.names.builtin(value.func) or ""
+    return name in MADE or name in PLAIN or name == "collections.deque" or name.startswith("numpy.")
 
 
 def _is_given_to_torch(roles: Roles, node: ast.Attribute) -> bool:

@@ -8,7 +8,15 @@ from transformer.dataflow.access import access
 from transformer.dataflow.name_lookups import NAMESPACES, is_vars_of_options
 from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import bind_arguments, calls_method, parameters, statements, unparse, walk
+from transformer.syntax.query import (
+    bind_arguments,
+    calls_method,
+    first_parameter,
+    parameters,
+    statements,
+    unparse,
+    walk,
+)
 from transformer.syntax.tree import Scope
 
 SEEING = NAMESPACES - {"sys", "importlib"} | {"inspect", "_getframe"}
@@ -69,7 +77,14 @@ class Uses:
                 self._optimizer(node)
 
         owner, _, attribute = name.rpartition(".")
-        for node in tree.nodes if owner else ():
+        own = [] if self._seen else self._of_methods(owner, attribute)
+        for node in own:
+            method = tree.scope_of(node)
+            if isinstance(method, ast.FunctionDef):
+                self._under(ast.unparse(node), method, node)
+        for node in tree.nodes if owner and not (self._seen and owner == self._own(scope)) else ():
+            if node in own:
+                continue
             if isinstance(node, ast.Attribute) and node.attr == attribute and isinstance(node.ctx, ast.Load):
                 used = getattr(tree.parents[node], "attr", None)
                 kept = used == "state_dict" and not self._is_saved(tree.parents[tree.parents[node]])
@@ -79,6 +94,20 @@ class Uses:
                     self.obstacle = f"line {node.lineno} may use the optimizer by another name"
 
     # --- names ---------------------------------------------------------------------------------------------
+
+    def _of_methods(self, owner: str, attribute: str) -> list[ast.Attribute]:
+        """Where methods of the class of the object that keeps it ask their own object's for its groups."""
+        made = self._roles.only_value(owner)
+        call = self._tree.constructor(made) if made is not None else None
+        cls = self._tree.classes.get(ast.unparse(call.func)) if call is not None else None
+        named = [n for n in self._tree.of(ast.Attribute) if n.attr == attribute and isinstance(n.ctx, ast.Load)]
+        found = [n for n in named if getattr(self._tree.parents[n], "attr", "") == "param_groups"]
+        return [n for n in found if cls and self._tree.class_of_self(n.value, self._tree.scope_of(n)) is cls]
+
+    @staticmethod
+    def _own(scope: Scope | None) -> str | None:
+        """The name of the object of a method."""
+        return first_parameter(scope) if isinstance(scope, ast.FunctionDef) else None
 
     def _is_it(self, node: ast.expr) -> bool:
         """Whether an expression is the optimizer, and not a local of the same name in a function inside."""

@@ -180,14 +180,17 @@ def _kept_in(tree: Tree, loop: Loop, env_step: ast.Call, replay: str, steps: Seq
     return {".".join(path[:2]) for path in paths if path[0] == replay} or {replay}
 
 
-def _places(tree: Tree, stmt: ast.stmt, place: ast.expr, learning: Set[str]) -> list[str]:
+def _places(tree: Tree, stored: ast.stmt, place: ast.expr, learning: Set[str]) -> list[str]:
     """Where `agent.remember(step)` keeps a step, by its methods: `agent.memory`, for an agent that learns, too."""
-    call, found = stmt.value if isinstance(stmt, ast.Expr) else None, list[str]()
+    call, found = stored.value if isinstance(stored, ast.Expr) else None, list[str]()
     if isinstance(place, ast.Name) and place.id in learning and isinstance(call, ast.Call):
         named = call.func.attr if isinstance(call.func, ast.Attribute) else ""
         for method in tree.methods(named):
             own, *given = parameters(method) or [""]
-            inside = (unparse(p) for s in statements(method.body) for p in _stored_in(s, {*given}))
+            told = {*given}
+            for stmt in statements(method.body):  # `step = np.hstack((state, action))`, which is stored below
+                told |= access(stmt).binds if isinstance(stmt, ast.Assign) and names_in([stmt.value]) & told else set()
+            inside = (unparse(p) for s in statements(method.body) for p in _stored_in(s, told))
             found += [f"{place.id}{path.removeprefix(own)}" for path in inside if path.startswith(f"{own}.")]
     return found or [unparse(place)]
 

@@ -68,6 +68,13 @@ def unparsable(code: str) -> Diagnostic | None:
     return found if isinstance(found, Diagnostic) else None
 
 
+def mixed_tabs(code: str) -> Diagnostic:
+    """What Python takes and LibCST does not: a tab among spaces that indents a line."""
+    line = next((n for n, text in enumerate(code.splitlines(), 1) if re.match(r"[ \t]*\t", text)), 1)
+    message = "the file cannot be read by LibCST: it is indented by tabs and spaces mixed"
+    return Diagnostic(line, 1, "LC001", message, what_to_do="Indent all lines by spaces alone, or all by tabs.")
+
+
 def _parsed(code: str) -> ast.Module | Diagnostic:
     """The tree of a text, or why there is none."""
     if _is_notebook(code):

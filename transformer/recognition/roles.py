@@ -116,7 +116,8 @@ class Roles:
                 kind = qualified.rsplit(".", 1)[-1] if known else None
                 known = known or self._is_own_optimizer(stmt.value)
                 elsewhere = [f"{owner}.{name.partition('.')[2]}" for owner in self._instances_of_self(target)]
-                used = [n for n in (name, *elsewhere) if methods.get(n, set()) >= {"zero_grad", "step"}]
+                asked = {"step"} if known else {"zero_grad", "step"}  # its networks may be asked to clear gradients
+                used = [n for n in (name, *elsewhere) if methods.get(n, set()) >= asked]
                 found += [Optimizer(n, stmt, stmt.value, kind) for n in used or ([name] if known else [])]
         return tuple(sorted(found, key=lambda o: o.stmt.lineno))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,10 +14,13 @@ import libcst as cst
 from transformer.conversion.selection import SelectionError
 from transformer.conversion.together.modules import File, Import, Named, named, read_file
 from transformer.conversion.together.needed import without_unneeded, without_what_is_not_executed
-from transformer.recognition.refusals import Unconvertible, unparsable
+from transformer.recognition.refusals import Unconvertible, mixed_tabs, unparsable
 from transformer.syntax.diagnostics import Diagnostic
 from transformer.syntax.text import NotText, read, with_line_ends_of
 from transformer.syntax.tree import Tree
+
+TAB = 8
+"""The columns of a tab, as Python counts them."""
 
 
 class NotImported(SelectionError):
@@ -98,8 +102,17 @@ def _followed(script: File, given: Mapping[Path, str], texts: Mapping[Path, str]
 
 
 def _indented_by(unit: str, text: str) -> str:
-    """A module's text with its blocks indented by a unit: the script's spaces in place of tabs."""
-    module = cst.parse_module(text)
+    """A module's text with its blocks indented by a unit: the script's spaces in place of tabs.
+
+    Python accepts a tab among spaces where LibCST does not: it becomes the spaces that Python takes it for.
+    """
+    try:
+        module = cst.parse_module(text)
+    except cst.ParserSyntaxError:
+        spaces = re.sub(r"(?m)^[ \t]+", lambda found: found[0].expandtabs(TAB), text)
+        if ast.dump(ast.parse(spaces)) != ast.dump(ast.parse(text)):  # a string of several lines
+            raise
+        module, text = cst.parse_module(spaces), spaces
     return text if module.default_indent == unit else module.with_changes(default_indent=unit).code
 
 
@@ -144,16 +157,19 @@ class _Walk:
             raise Unconvertible(replace(error.diagnostic, file=name)) from None
         if (found := unparsable(text)) is not None:
             raise Unconvertible(replace(found, file=name))
-        file = File(path, name, Tree(text if path in self.texts else self._executed(text)))
+        file = File(path, name, Tree(text if path in self.texts else self._executed(text, name)))
         self.found.root_of[file] = root
         self.visit(file)
         self.found.files.append(file)
         return file
 
-    def _executed(self, text: str) -> str:
+    def _executed(self, text: str, name: str) -> str:
         """The part of a module's text that an import executes, with the script's line ends and indentation."""
         lines = with_line_ends_of(self.found.script.tree.code, text)
-        return without_what_is_not_executed(_indented_by(self.unit, lines))
+        try:
+            return without_what_is_not_executed(_indented_by(self.unit, lines))
+        except cst.ParserSyntaxError:
+            raise Unconvertible(replace(mixed_tabs(text), file=name)) from None
 
     def _root(self, file: File, stmt: Import, alias: ast.alias, what: Named) -> Path | None:
         if isinstance(stmt, ast.ImportFrom) and stmt.level:

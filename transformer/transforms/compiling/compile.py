@@ -22,6 +22,7 @@ from transformer.syntax.tree import Tree
 from transformer.transforms.base import ALL, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.device.graph_capture import Capture
 from transformer.values.device.python_counters import counted
+from transformer.values.effects.world import World
 from transformer.values.networks.distributions import computes_to_check, may_make
 from transformer.values.networks.reached import computed_back, unreached
 from transformer.values.reports import is_report
@@ -224,12 +225,23 @@ def _replaced(roles: Roles) -> str | None:
     changes, tree = roles.get(Changes), roles.tree
     defined = {f.name for f in tree.of(ast.FunctionDef)} - {"__init__"}
     for name in sorted({*changes.stored, *changes.bound} & defined):
+        if name not in changes.bound and _is_of_others(roles, name):
+            continue
         line = changes.stored.get(name) or changes.bound[name]
         return f"line {line} puts something else in the place of {name}(), which compiled code would not see"
     for node in roles.run_by_training:
         if sets_by_text(node) and not _sets_no_function(roles, node, defined):
             return f"line {node.lineno} sets what only a run can tell, perhaps a function that compiled code calls"
     return None
+
+
+def _is_of_others(roles: Roles, name: str) -> bool:
+    """Whether all objects that training sets an attribute of this name of have no method that is called so."""
+    stored = (n for n in roles.run_by_training if isinstance(n, ast.Attribute) and n.attr == name)
+    sets = [n for n in stored if not isinstance(n.ctx, ast.Load)]
+    functions = [f for f in roles.tree.of(ast.FunctionDef) if f.name == name]
+    by_text = any(node.value == name for node in roles.tree.of(ast.Constant))
+    return not by_text and not any(roles.get(World).may_have(n.value, f) for n in sets for f in functions)
 
 
 def _sets_no_function(roles: Roles, node: ast.expr, defined: set[str]) -> bool:

@@ -21,6 +21,7 @@ from transformer.syntax.imports import add_imports
 from transformer.syntax.query import (
     calls_method,
     names_in,
+    pairwise,
     parameters,
     receiver,
     statements,
@@ -35,6 +36,7 @@ from transformer.transforms.compiling import frozen, present_rates
 from transformer.transforms.compiling.compile import stays_eager
 from transformer.transforms.compiling.outside_graphs import read_with_graph
 from transformer.values.effects.recorded import Recorded
+from transformer.values.effects.world import World
 from transformer.values.networks.attributes import own_nodes
 from transformer.values.networks.reached import computed_back, unreached
 
@@ -47,8 +49,9 @@ INFO = TransformInfo(
         "script's arguments; when its loss reaches, in every minibatch, every parameter that it computes with and "
         "that is stepped; when the optimizer is a known one with a constant rate, or a rate that nothing else sees "
         "while update() runs; and when no code that may run during training changes the parameters it holds, which of "
-        "them need gradients, or gradients by hand. An object's optimizer must be set by its constructor only, and an "
-        "object's network may be frozen during the backward pass of another network's loss"
+        "them need gradients, or gradients by hand. An object's optimizer must be set by its constructor only, in one "
+        "statement or in the branches of one condition, and an object's network may be frozen during the backward pass "
+        "of another network's loss"
     ),
     safety=(
         "Without --compile the same three methods are called. With it, they are replaced by equivalent code that can "
@@ -259,7 +262,8 @@ def _begun_outside(roles: Roles, update: ast.FunctionDef) -> ast.Call | None:
     for call in (c for c in tree.of(ast.Call) if isinstance(c.func, ast.Name) and c.func.id == update.name):
         scope, loop = tree.scope_of(call), tree.loops_around(call)[:1]
         around = {s for outer in loop for s in statements(outer.body)}
-        stack, made = [(name, tree.statement(call)) for name in names_in(call.args)], set[ast.stmt]()
+        given = [n for a in call.args for n in walk(a) if isinstance(n, ast.Name) and _may_have_graph(roles, n)]
+        stack, made = [(n.id, tree.statement(call)) for n in given], set[ast.stmt]()
         while stack:
             found = {s for s in roles.reaching(scope).before(*stack.pop()) if s is not None and s in around - made}
             made |= found
@@ -271,6 +275,18 @@ def _begun_outside(roles: Roles, update: ast.FunctionDef) -> ast.Call | None:
             if computes and not without_gradients(tree, node) and roles.get(Recorded).may_be(node):
                 return node
     return None
+
+
+def _may_have_graph(roles: Roles, name: ast.Name) -> bool:
+    """Whether a variable may have a graph where it is read: by what it is bound to last, where that is told."""
+    recorded, bindings = (
+        roles.get(Recorded),
+        roles.reaching(roles.tree.scope_of(name)).before(name.id, roles.tree.statement(name)),
+    )
+    pairs = [p for stmt in bindings if isinstance(stmt, ast.Assign) for p in pairwise(stmt)]
+    values = [value for target, value in pairs if isinstance(target, ast.Name) and target.id == name.id]
+    told = bool(bindings) and len(values) == len(bindings)
+    return any(map(recorded.may_be, values if told else [name]))
 
 
 def _kept_graph(roles: Roles, update: ast.FunctionDef) -> str | None:
@@ -530,7 +546,9 @@ def _also_clipped(roles: Roles, function: ast.FunctionDef, passes: list[_Pass], 
 
 def _drawn(roles: Roles, updates: Sequence[ast.FunctionDef]) -> ast.Call | None:
     """Where updates draw a number of Python's, which ends a graph: another pass would go back through what is freed."""
-    for node in roles.reached(updates):
+    run = [roles.get(World).functions_run(update) for update in updates]
+    known = frozenset(f for functions in run if functions is not None for f in functions)
+    for node in roles.reached(updates) if None in run else (n for f in known for n in walk(f)):
         if isinstance(node, ast.Call) and (roles.tree.qualified(node.func) or "").startswith("random."):
             return node
     return None
@@ -553,13 +571,13 @@ def _check_optimizer(
     Raises:
         Skip: it is not.
     """
-    made = [o for o in roles.optimizers if o.name == name]
-    if len(made) > 1 and all(o.kind in TRACED for o in made):
+    made = kept_optimizers.making(roles, name)
+    if len(made) > 1 and all(o.kind in TRACED for o in made) and not kept_optimizers.made_once(roles, name):
         raise Skip(f"{name} is made more than once: make it in one statement, with what depends on conditions above it")
-    if len(made) != 1 or made[0].kind not in TRACED:
+    if not made or any(o.kind not in TRACED for o in made):
         kind = made[0].kind if made else None
         raise Skip(f"{name} is {f'torch.optim.{kind}' if kind else 'not known'}, whose step() may not be traceable")
-    if any(k.arg in ("fused", "differentiable", None) for k in made[0].call.keywords):
+    if any(k.arg in ("fused", "differentiable", None) for o in made for k in o.call.keywords):
         raise Skip(f"{name} is made with options under which its step() may not be traceable")
     if made[0].kind in BRANCHING and name not in roles.history.steady_rates:
         raise Skip(
@@ -573,12 +591,13 @@ def _check_optimizer(
             raise Skip(changed)
         calls = [n for u in updates for n in walk(u) if isinstance(n, ast.Call)]
         exact = sum(calls_method(c, "backward") for c in calls) > 1 or any("clip_grad" in ast.unparse(c) for c in calls)
-        why = kept_optimizers.obstacle(roles, made[0], updates, exact=exact, harmless=switches)
-        if why is not None:
-            raise Skip(why)
+        for one in made:
+            why = kept_optimizers.obstacle(roles, one, updates, exact=exact, harmless=switches)
+            if why is not None:
+                raise Skip(why)
         if (node := _kept_by(roles, update, switches)) is not None:
             raise Skip(f"line {node.lineno} keeps {ast.unparse(node)}, perhaps with a graph, through which a pass goes")
-    used = other_gradients.outside(roles, updates, made[0])
+    used = next(filter(None, (other_gradients.outside(roles, updates, one) for one in made)), None)
     if used is not None:
         raise Skip(f"line {used.lineno} uses gradients outside of the minibatch too")
 

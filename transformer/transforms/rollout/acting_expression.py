@@ -10,13 +10,12 @@ from transformer.dataflow.access import scope_access
 from transformer.dataflow.grad_mode import NO_GRAD, without_gradients
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import first_parameter, statements, unparse, walk
-from transformer.syntax.tree import Tree
 from transformer.transforms.rollout.acting import TO_NUMBERS
 from transformer.transforms.rollout.policy import deciding_values
 from transformer.values.effects.world import World
 from transformer.values.networks.computing import Computing
 from transformer.values.networks.distributions import DISTRIBUTIONS
-from transformer.values.networks.sealed import is_plain_class
+from transformer.values.networks.sealed import FUNCTIONS, is_plain_class
 
 TO_HOST = frozenset("item tolist numpy cpu detach".split())
 """Methods on the way from a tensor to numbers, which stay where they are."""
@@ -33,7 +32,7 @@ class Expression:
     """Expressions of one text, whose names have one meaning."""
     params: tuple[str, ...]
     unused: bool
-    """Whether gradients are recorded that nothing uses."""
+    """Whether gradients are recorded that nothing uses, and the network is known to compute the same without."""
 
 
 def hooks(roles: Roles) -> bool:
@@ -45,18 +44,21 @@ def find_expression(roles: Roles) -> Expression | None:
     """The expression, in a function that decides on the actions; None if gradients may be used, or there is none."""
     for function, cls in () if hooks(roles) else _functions(roles):
         found: dict[tuple[str, tuple[str, ...]], list[ast.expr]] = {}
-        computing = Computing(roles, function, cls)
+        computing = Computing(roles, function, cls, stays=True)
         for stmt in statements(function.body):
             if isinstance(stmt, SIMPLE) and stmt.value is not None:
                 for node in _computed(roles, computing, stmt, stmt.value):
                     quiet = not computing.records or without_gradients(roles.tree, stmt)
-                    if not quiet and not _becomes_numbers(roles.tree, node):
+                    if not quiet and not (
+                        _leads_to_numbers(roles, function, node, set()) and _keeps_nothing(roles, node)
+                    ):
                         return None
                     key = unparse(node), tuple(computing.inputs)
                     found.setdefault(key, []).append(node)
         if found:
             (_, params), places = next(iter(found.items()))
             unused = not all(without_gradients(roles.tree, roles.tree.statement(n)) for n in places)
+            unused = unused and all(_same_without(roles, function, cls, n) for n in places)
             return Expression(function, cls, tuple(places), params, unused)
     return None
 
@@ -94,14 +96,62 @@ def _computed(roles: Roles, computing: Computing, stmt: ast.stmt, node: ast.AST)
         yield from _computed(roles, computing, stmt, child)
 
 
-def _becomes_numbers(tree: Tree, node: ast.expr) -> bool:
-    """Whether numbers are made of an expression where it stands."""
-    below: ast.AST = node
+def _leads_to_numbers(roles: Roles, function: ast.FunctionDef, node: ast.expr, seen: set[ast.stmt]) -> bool:
+    """Whether nothing is made of an expression in a function but numbers, be it by way of the function's variables."""
+    tree, below = roles.tree, node
     for outer in tree.ancestors(node):
         if isinstance(outer, ast.Attribute):
             if outer.attr in TO_NUMBERS:
                 return True
-        elif not (isinstance(outer, ast.Call) and outer.func is below) and not isinstance(outer, ast.Subscript):
+        elif isinstance(outer, (ast.Assign, ast.AnnAssign)):
+            return outer.value is below and _names_lead_to_numbers(roles, function, outer, seen)
+        elif isinstance(outer, ast.Call):
+            name = tree.qualified(outer.func) or ""
+            computes = name.startswith("torch.") and name.rpartition(".")[2] in FUNCTIONS and not outer.keywords
+            if outer.func is not below and not computes:
+                return False
+        elif not isinstance(outer, (ast.Subscript, ast.BinOp, ast.UnaryOp)):
             return False
         below = outer
     return False
+
+
+def _names_lead_to_numbers(
+    roles: Roles, function: ast.FunctionDef, stmt: ast.Assign | ast.AnnAssign | ast.AugAssign, seen: set[ast.stmt]
+) -> bool:
+    targets = stmt.targets if isinstance(stmt, ast.Assign) else [stmt.target]
+    bound = [n for t in targets for n in (t.elts if isinstance(t, ast.Tuple) else [t])]
+    names = {n.id for n in bound if isinstance(n, ast.Name)}
+    if not all(isinstance(n, ast.Name) for n in bound) or names & roles.tree.declared:
+        return False
+    tree, reached = roles.tree, roles.reaching(function)
+    used = [n for n in walk(function) if isinstance(n, ast.Name) and n.id in names]
+    used = [n for n in used if isinstance(n.ctx, ast.Load) or isinstance(tree.parents[n], ast.AugAssign)]
+    if stmt in seen or any(tree.scope_of(n) is not function for n in used):
+        return stmt in seen
+    seen.add(stmt)
+    for name in (n for n in used if stmt in reached.before(n.id, tree.statement(n))):
+        around = tree.parents[name]
+        if isinstance(around, ast.AugAssign) and around.target is name:
+            found = _names_lead_to_numbers(roles, function, around, seen)
+        else:
+            found = _leads_to_numbers(roles, function, name, seen)
+        if not found:
+            return False
+    return True
+
+
+def _keeps_nothing(roles: Roles, node: ast.expr) -> bool:
+    """Whether an expression runs networks that are known, and sets no attribute and no item: these may have a graph."""
+    kept = (n for n in roles.reached([node]) if isinstance(n, (ast.Attribute, ast.Subscript)))
+    called = {n for c in walk(node) if isinstance(c, ast.Call) for n in (c.func, getattr(c.func, "value", c.func))}
+    networks = [n for n in called if unparse(n) in roles.networks]
+    known = all(roles.get(World).is_module(n) for n in networks)
+    return known and all(isinstance(n.ctx, ast.Load) for n in kept)
+
+
+def _same_without(roles: Roles, function: ast.FunctionDef, cls: ast.ClassDef | None, node: ast.expr) -> bool:
+    """Whether an expression computes the same bits without gradients, as far as its networks are known."""
+    sealed = Computing(roles, function, cls)
+    sealed.begin(roles.tree.statement(node))
+    return sealed.expression(node)

@@ -49,12 +49,13 @@ INFO = TransformInfo(
         "into numbers. Gradients must not be recorded, or not be used: only drawn actions, numbers, and list elements "
         "that are detached later may leave the statements. If nothing stays in between and no gradients are recorded, "
         "any network will do, because the same calls are made in the same place. It also applies to a single network "
-        "call in a method that computes more than the actions"
+        "call in a method that computes more than the actions, if only numbers are made of its result"
     ),
     safety=(
         "The same operations run in the same order on the same tensors; appending to a list, writing to a buffer, or "
         "converting a result to a number in between changes none of them. Gradients that were recorded and never used "
-        "no longer are: these layers compute the same bits without."
+        "no longer are: these layers compute the same bits without. For a network of which that is not known they are "
+        "still recorded."
     ),
     costs="The code that chooses the actions is not compiled.",
     instead_of="policy",
@@ -253,20 +254,22 @@ def _parts(roles: Roles, place: _Place) -> Iterator[_Part]:
 def _from(roles: Roles, computing: Computing, block: Sequence[ast.stmt], place: _Place) -> _Part:
     """What only computes from the beginning of a block on, past appending to lists and making numbers."""
     part, between = _Part(place, block[0], []), _Between(roles, computing, place.scope)
-    read, bound = set[str](), set[str]()
+    read, bound, passed = set[str](), set[str](), False
     for stmt in block:
         own = scope_access([stmt])
         free = not (own.binds & (read | bound) or own.reads & bound) and between.leaves_alone(stmt)
         if free and computing.statement(stmt):
             part.items.append(stmt)
+            part.in_order &= not passed
             continue
         computing.in_order = False
         if not part.items or not (hoisted := between.look(stmt, bound)):
             break
         part.items += hoisted.values
+        part.in_order &= not (passed and hoisted.values)
         if hoisted.ends:
             break
-        part.in_order = False
+        passed = True
         read |= own.reads
         bound |= own.binds
     return part

@@ -103,11 +103,12 @@ def _edit(
     tree, roles = state.tree, state.roles
     if optimizer.kind not in TENSOR_LR:
         raise Skip(f"{optimizer.kind or 'its class'} is not known to take a tensor learning rate")
-    if sum(o.name == optimizer.name for o in roles.optimizers) > 1:
+    elsewhere, counting = tree.scope_of(optimizer.stmt) is not roles.scope, optimizer.kind in COUNTING
+    several = len(kept_optimizers.making(roles, optimizer.name)) > 1
+    if several and not (elsewhere and kept_optimizers.made_once(roles, optimizer.name)):
         raise Skip("it is made more than once")
     if any(n is optimizer.stmt for n in walk(roles.outermost)):
         raise Skip("it is made in the training loop")
-    elsewhere, counting = tree.scope_of(optimizer.stmt) is not roles.scope, optimizer.kind in COUNTING
     if elsewhere:
         if counting:
             raise Skip(f"it is made in a function, and {optimizer.kind}'s count of steps must be kept in float64")
@@ -276,11 +277,8 @@ def _in_update(roles: Roles) -> set[ast.AST]:
 
 def _is_left_alone(roles: Roles, optimizer: Optimizer) -> bool:
     """Whether all that happens to an object's optimizer is that it is stepped, in the training scope."""
-    attribute, inside, made = (
-        optimizer.name.rpartition(".")[2],
-        set(walk(roles.scope)),
-        set(walk(optimizer.stmt)),
-    )
+    attribute, inside = optimizer.name.rpartition(".")[2], set(walk(roles.scope))
+    made = {n for one in kept_optimizers.making(roles, optimizer.name) for n in walk(one.stmt)}
     for node in roles.tree.nodes:
         if isinstance(node, ast.Attribute) and node.attr == attribute and node not in made:
             user = roles.tree.parents[node]

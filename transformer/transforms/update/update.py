@@ -132,17 +132,18 @@ def _check_graphs(roles: Roles, tensors: Tensors, region: Region, function: Func
     tree, inside = roles.tree, set(statements(region.statements))
     turn = list(statements(roles.outermost.body))
     lead = leading(turn, [tree.statement(step) for step in roles.optimizer_steps])
+    reaching = {n: roles.reaching(roles.scope).before(n, region.statements[0]) for n in function.params}
     for stmt in turn:
         if stmt in inside or _without_gradients(tree, stmt):
             continue
         own = access(stmt)
         computed = any(tensors.produced(n) for n in walk(stmt)) and not isinstance(stmt, BLOCKS)
-        if computed and own.binds & set(function.params):
-            name = min(own.binds & set(function.params))
+        if computed and (given := {name for name, stmts in reaching.items() if stmt in stmts}):
+            name = min(given)
             raise Skip(f"{name}, which it uses, comes with gradients from line {stmt.lineno}")
-        given = own.reads & function.tensor_results
-        if given and own.binds & lead and not isinstance(stmt, BLOCKS) and not _reads_numbers(stmt, given):
-            raise Skip(f"line {stmt.lineno} computes with {min(given)}, perhaps with gradients")
+        read = own.reads & function.tensor_results
+        if read and own.binds & lead and not isinstance(stmt, BLOCKS) and not _reads_numbers(stmt, read):
+            raise Skip(f"line {stmt.lineno} computes with {min(read)}, perhaps with gradients")
 
 
 BLOCKS = (ast.If, ast.For, ast.While, ast.With, ast.Try)

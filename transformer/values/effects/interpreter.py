@@ -1357,6 +1357,12 @@ class Interpreter:
                 self.heap.put((UNKNOWN, ITEMS), self.heap.get(variable), node)
                 self.heap.put(variable, [UNKNOWN], node)
             return self._unknown([], node)
+        if name == "map" and given:
+            items = [self._items(things, node) for things in given[1:]]
+            returned = self._call_things(given[0], items, {}, node, self._items(spread, node))
+            made = self.heap.thing("iterator", node, self._frame.context)
+            self.heap.put((made, ITEMS), returned, node)
+            return frozenset([made])
         row = python.does("builtin", name)
         if row is None:
             return self._unknown(arguments, node)
@@ -1390,7 +1396,9 @@ class Interpreter:
                 return NOTHING
             made = frozenset([self.heap.thing("array" if kind == "numpy" else "tensor", node, self._frame.context)])
             shared = frozenset(t for a in (*given[:1], *(named.values())) for t in a)
-            parts = shared | self._items(frozenset(t for t in shared if t.kind in python.CONTAINERS), node)
+            parts = shared
+            if row.made != "of host":  # of what a container holds that makes new memory
+                parts |= self._items(frozenset(t for t in shared if t.kind in python.CONTAINERS), node)
             memory = frozenset(t for t in parts if t.kind in HOLD_NUMBERS)
             places = given[torch_api.out_place(last, "numpy") :] if kind == "numpy" else []
             into = frozenset(t for things in places for t in things if t.kind in HOLD_NUMBERS)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from transformer.dataflow.grad_mode import without_gradients
+from transformer.facts.torch_api import OF_HOST
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import walk
 from transformer.values.effects.graphs import LEAVES
@@ -45,7 +46,7 @@ class Recorded:
                 asked.add(one)
                 if not self._starts(one):
                     stack += self._world.contents(one)
-                    stack += (t for source in self._sources(one) for t in self._world.of(source))
+                    stack += self._sources(one)
             self._known[thing] = frozenset(filter(self._starts, asked))
         return self._known[thing]
 
@@ -60,14 +61,31 @@ class Recorded:
         asks = any(k.arg in ("requires_grad", None) for c in calls for k in c.keywords)
         return thing.node is None or parameter or asks or not self._world.is_known([thing])
 
-    def _sources(self, thing: Thing) -> Iterator[ast.expr]:
+    def _sources(self, thing: Thing) -> Iterator[Thing]:
         """What a tensor is computed of, and what is written into it; nothing where no gradients are recorded."""
         if thing.kind != "tensor":
             return
         for node, calls in ((thing.node, thing.context), *self._written.get(thing, ())):
             if node is None or self._is_quiet(node, calls):
                 continue
-            yield from (n for n in _inputs(node) if n is not thing.node)
+            for source, whole in self._inputs(node):
+                if source is not thing.node:
+                    yield from (t for t in self._world.of(source) if whole or t is UNKNOWN or t.kind == "tensor")
+
+    def _inputs(self, node: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
+        """An expression and its parts, or those of a statement, but for what is read without its graph.
+
+        Each with whether what it holds counts, too: of a list, as of an array, a tensor is made of the numbers.
+        """
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in LEAVES:
+            return
+        if isinstance(node, ast.expr):
+            yield node, True
+        if isinstance(node, ast.Call) and (self._tree.qualified(node.func) or "") in OF_HOST:
+            yield from ((a, False) for a in node.args)
+            return
+        for part in ast.iter_child_nodes(node):
+            yield from self._inputs(part)
 
     @cached_property
     def _switched(self) -> frozenset[Thing]:
@@ -94,13 +112,3 @@ class Recorded:
         """Whether a function may record gradients although its caller does not."""
         names = ("enable_grad", "set_grad_enabled", "inference_mode")
         return any(self._tree.last_name(n) in names for n in (*self._tree.of(ast.Attribute), *self._tree.of(ast.Name)))
-
-
-def _inputs(node: ast.AST) -> Iterator[ast.expr]:
-    """An expression and its parts, or those of a statement, but for what is read without its graph."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in LEAVES:
-        return
-    if isinstance(node, ast.expr):
-        yield node
-    for part in ast.iter_child_nodes(node):
-        yield from _inputs(part)

@@ -25,6 +25,9 @@ from transformer.values.effects.objects import (
     Variable,
 )
 
+KNOWN = ("tensor", "array", *python.CONTAINERS)
+"""Kinds of things that have no method of this file."""
+
 
 @dataclass(frozen=True)
 class Held:
@@ -82,6 +85,12 @@ class World:
             or (UNKNOWN in found and thing.kind in ("class", "instance") and cls in self._code.lineage(thing))
             for thing in found
         )
+
+    def may_have(self, node: ast.expr, function: ast.FunctionDef) -> bool:
+        """Whether an expression may be an object, or a class, of which a function of this file is a method."""
+        cls, found = self._roles.tree.parents[function], self.of(node)
+        known = bool(found) and not self._code.gave_up and all(t.kind in ("instance", *KNOWN) for t in found)
+        return not known or any(cls in self._code.lineage(t) for t in found if t.kind == "instance")
 
     def only_runs(self, node: ast.expr, function: ast.FunctionDef) -> bool:
         """Whether an expression is one method of this file, of whichever object, whatever happened before."""
@@ -158,6 +167,19 @@ class World:
             found = {e for f in frames for effects in self._code.effects.get(f, {}).values() for e in effects}
             self._done_by[frame] = frozenset(found)
         return self._done_by[frame]
+
+    def functions_run(self, function: ast.FunctionDef) -> frozenset[ast.AST] | None:
+        """The functions that a call of one may run, itself among them; None where it may run anything."""
+        frames = {f for f in self._code.effects.keys() | self._code.calls.keys() if f.owner is function}
+        stack = [*frames]
+        while stack:
+            more = {f for called in self._code.calls.get(stack.pop(), {}).values() for f in called} - frames
+            frames |= more
+            stack += more
+        effects = (e for f in frames for found in self._code.effects.get(f, {}).values() for e in found)
+        if self._code.gave_up or not frames or any(effect.kind == "unknown" for effect in effects):
+            return None
+        return frozenset(f.owner for f in frames)
 
     @cached_property
     def _done_by(self) -> dict[Frame, frozenset[Effect]]:

@@ -55,10 +55,11 @@ class Computing:
         roles: the script.
         scope: what they belong to: a method, a function of the file, or what trains.
         cls: the method's class; None for anything else.
+        stays: whether what computes stays where it is, with or without gradients: then a network may be any.
     """
 
-    def __init__(self, roles: Roles, scope: Scope, cls: ast.ClassDef | None) -> None:
-        self._roles, self._tree, self._scope, self._class = roles, roles.tree, scope, cls
+    def __init__(self, roles: Roles, scope: Scope, cls: ast.ClassDef | None, *, stays: bool = False) -> None:
+        self._roles, self._tree, self._scope, self._class, self._stays = roles, roles.tree, scope, cls, stays
         self._own = first_parameter(scope) if cls is not None and isinstance(scope, ast.FunctionDef) else None
         self._sealed = roles.get(Sealed)
         self._networks = self._sealed.named(scope) if cls is None else self._sealed.networks(cls)
@@ -211,14 +212,16 @@ class Computing:
 
     @property
     def _trusts(self) -> bool:
-        """Whether the same call of a network in the same place, without gradients, is all that is asked for."""
-        return self.in_order and self._quiet
+        """Whether the same call of a network in the same place is all that is asked for: so it is without gradients."""
+        return self.in_order and (self._quiet or self._stays)
 
     def _is_trained(self, call: ast.Call) -> bool:
         """Whether a call runs a trained network, or another module, that has a name or that the object keeps."""
         func = call.func
         if isinstance(func, ast.Attribute) and self._tree.methods(func.attr) and func.attr not in self._keeps:
             func = func.value  # self.actor.act(state)
+            if self._class is not None and self._is_own(func):
+                return self._roles.is_module(self._class)  # self.forward(state)
         own = isinstance(func, ast.Attribute) and self._is_own(func.value)
         if not own and not (isinstance(func, ast.Name) and self._class is None):
             return False

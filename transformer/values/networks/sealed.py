@@ -14,7 +14,7 @@ from transformer.dataflow.grad_mode import NO_GRAD
 from transformer.dataflow.name_lookups import BY_NAME, is_vars_of_options
 from transformer.facts.torch_api import OF, OTHERWISE, names
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import bind_arguments, first_parameter, parameters, root, walk
+from transformer.syntax.query import bind_arguments, first_parameter, is_static, parameters, root, walk
 from transformer.syntax.tree import Tree
 from transformer.values.networks.attributes import initializes_all, kept_by, only_initializes
 
@@ -86,7 +86,7 @@ def _initializes(tree: Tree, apply: ast.Attribute) -> bool:
         return False
     name = given[0].id if isinstance(given[0], ast.Name) else given[0].attr
     functions = [f for f in tree.of(ast.FunctionDef) if f.name == name]
-    if len(functions) != 1 or functions[0].decorator_list:
+    if len(functions) != 1 or not (is_static(functions[0]) or not functions[0].decorator_list):
         return False
     return only_initializes(tree, functions[0].body)
 

@@ -23,8 +23,9 @@ def compile_with_hooks(
     """Compile the script at `path`; each call `x.name(...)` with `name` in `hooks` calls `hooks[name](x.name)(...)`.
 
     The code expects `hooks` in its globals as `HOOKS_NAME`. A call of `step` without arguments is left alone: it is
-    an optimizer's or a scheduler's, and may be in a function that the script compiles. `route` may route more of
-    the script through its own hooks.
+    an optimizer's or a scheduler's, and may be in a function that the script compiles. So is a call that passes more
+    than an action and ignores the result, such as `agent.step(obs, action, reward)`. `route` may route more of the
+    script through its own hooks.
 
     Raises:
         SyntaxError: the file is not Python.
@@ -52,6 +53,16 @@ class _Router(ast.NodeTransformer):
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
         """A vector environment class of the script is left alone: its inside is not part of training."""
         if not any(ast.unparse(base).endswith("VectorEnv") for base in node.bases):
+            self.generic_visit(node)
+        return node
+
+    def visit_Expr(self, node: ast.Expr) -> ast.Expr:
+        """`agent.step(obs, action, reward)`."""
+        call = node.value
+        given = [*call.args, *call.keywords] if isinstance(call, ast.Call) else []
+        if len(given) > 1 and isinstance(call, ast.Call) and getattr(call.func, "attr", "") == "step":
+            self.generic_visit(call)
+        else:
             self.generic_visit(node)
         return node
 

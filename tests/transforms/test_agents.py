@@ -1,0 +1,222 @@
+"""Agents that act in one method and learn in another: what their methods may do, and what holds them back."""
+
+import pytest
+from cases import turn
+
+from transformer import Applied, Skipped
+
+SCRIPT = """
+import argparse
+import random
+
+import gymnasium as gym
+import numpy as np
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class Scaled(nn.Module):
+    def __init__(self, reach):
+        super().__init__()
+        self.body = nn.Linear(3, 16)
+        self.head = nn.Linear(16, 1)
+        self.reach = torch.FloatTensor([reach])
+
+    def forward(self, x):
+        return torch.tanh(self.head(F.relu(self.body(x)))) * self.reach
+
+    def mean(self, x):
+        return self.forward(x)
+
+    def to(self, device):
+        self.reach = self.reach.to(device)
+        return super().to(device)
+
+
+class Judge(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(4, 16)
+        self.head = nn.Linear(16, 1)
+
+    def forward(self, x, action):
+        return self.head(F.relu(self.body(torch.cat([x, action], 1))))
+
+
+class Seen:
+    def __init__(self):
+        self.mean = np.zeros(3)
+
+    def note(self, x):
+        self.mean = self.mean * 0.9 + x * 0.1
+
+
+class Memory:
+    def __init__(self):
+        self.steps = []
+
+    def put(self, *step):
+        kept = tuple(step)
+        self.steps.append(kept)
+
+    def sample(self, size):
+        chosen = random.sample(self.steps, size)
+        states, actions, rewards, following = map(np.stack, zip(*chosen))
+        return states, actions, rewards, following
+
+
+class Agent:
+    def __init__(self, args):
+        self.device = torch.device("cpu")
+        self.actor = Scaled(2.0).to(self.device)
+        self.judge = Judge().to(self.device)
+        if args.careful:
+            self.actor_optimizer = torch.optim.Adam(self.actor.parameters(), lr=1e-3, eps=1e-5)
+        else:
+            self.actor_optimizer = torch.optim.Adam(self.actor.parameters(), lr=1e-3)
+        self.judge_optimizer = torch.optim.Adam(self.judge.parameters(), lr=1e-3)
+
+    def act(self, observation):
+        state = torch.FloatTensor(observation).to(self.device).unsqueeze(0)
+        action = self.actor.mean(state)
+        action = action.squeeze(0)
+        return action.detach().cpu().numpy()
+
+    def slow_down(self, left):
+        for group in self.actor_optimizer.param_groups:
+            group["lr"] = 1e-3 * left
+
+    def learn(self, memory, size):
+        states, actions, rewards, following = memory.sample(size)
+        states = torch.FloatTensor(states).to(self.device)
+        actions = torch.FloatTensor(actions).to(self.device)
+        rewards = torch.FloatTensor(rewards).to(self.device).unsqueeze(1)
+        following = torch.FloatTensor(following).to(self.device)
+        with torch.no_grad():
+            wanted = rewards + 0.9 * self.judge(following, self.actor(following))
+        judge_loss = F.mse_loss(self.judge(states, actions), wanted)
+        self.judge_optimizer.zero_grad()
+        judge_loss.backward()
+        self.judge_optimizer.step()
+        actor_loss = -self.judge(states, self.actor(states)).mean()
+        self.actor_optimizer.zero_grad()
+        actor_loss.backward()
+        self.actor_optimizer.step()
+
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--careful", action="store_true")
+parser.add_argument("--steps", type=int, default=200)
+args = parser.parse_args()
+env = gym.make("Pendulum-v1")
+agent, memory, seen = Agent(args), Memory(), Seen()
+agent = Agent(args)
+observation, _ = env.reset(seed=1)
+for step in range(args.steps):
+    action = agent.act(observation)
+    after, reward, terminated, truncated, _ = env.step(action)
+    memory.put(observation, action, reward, after)
+    seen.note(after)
+    observation = after
+    if truncated:
+        observation, _ = env.reset()
+    if len(memory.steps) > 16:
+        agent.learn(memory, 16)
+        agent.slow_down(1 - step / args.steps)
+print(seen.mean)
+""".replace("agent, memory, seen = Agent(args), Memory(), Seen()\n", "memory, seen = Memory(), Seen()\n")
+BEFORE = ("inline", "flags", "tensor-lr", "update")
+OTHERWISE = "        else:\n            self.actor_optimizer = torch.optim."
+PUT = "    def put(self, *step):\n        step = tuple(step)\n        self.memory.put(*step)\n\n"
+RATE = '            group["lr"] = 1e-3 * left\n'
+ACT = "        action = self.actor.mean(state)\n        action = action.squeeze(0)\n"
+
+
+def outcome(name: str, *pairs: tuple[str, str]) -> tuple[str, Applied | Skipped]:
+    text = SCRIPT
+    for old, new in pairs:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    step = turn(name, text, ("inline", "flags") if name == "acting-statements" else (*BEFORE, "one-graph"))
+    assert isinstance(step.outcome, (Applied, Skipped))
+    return step.after, step.outcome
+
+
+def test_what_acts_without_use_for_gradients_is_a_method() -> None:
+    after, told = outcome("acting-statements")
+    assert isinstance(told, Applied), told
+    assert "        return self.actor.mean(state)\n" in after
+    assert "        action = self.decide(state)\n        action = action.squeeze(0)\n" in after
+    assert "@torch.no_grad()" not in after  # it is not shown that a network that is moved by its own to() stays
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("        return action.detach().cpu().numpy()\n", "        return action\n"),
+        (ACT, f"{ACT}        self.last = action\n"),
+        ("        return torch.tanh(", "        self.body.last = x\n        return torch.tanh("),
+    ],
+    ids=["returned", "kept by the agent", "kept by the network"],
+)
+def test_what_gradients_may_be_used_of_stays(old: str, new: str) -> None:
+    _, told = outcome("acting-statements", (old, new))
+    assert isinstance(told, Skipped)
+
+
+def test_one_graph_of_an_agent() -> None:
+    """Its optimizer is made in either branch, its rate falls, and another object's mean is no network's method."""
+    after, told = outcome("one-graph")
+    assert isinstance(told, Applied), told
+    assert "traceable(agent.actor_optimizer)" in after
+    assert "traceable(agent.judge_optimizer)" in after
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        (f"{OTHERWISE}Adam", f"{OTHERWISE}SGD", "is made more than once"),
+        ("        else:\n", "        if not args.careful:\n", "is made more than once"),
+        ("        self.reach = self.reach.to(device)\n", "        self.reach = nn.Linear(1, 1)\n", "sets reach"),
+        (RATE, f"{RATE}            group['params'] = []\n", "changes options of the optimizer"),
+    ],
+    ids=["of two classes", "of two conditions", "a part", "other parameters"],
+)
+def test_an_agent_that_may_do_more_has_no_graph(old: str, new: str, reason: str) -> None:
+    _, told = outcome("one-graph", (old, new))
+    assert isinstance(told, Skipped), told
+    assert reason in told.reason, told.reason
+
+
+def test_steps_that_are_kept_with_their_graphs() -> None:
+    """Arrays that are put together have none, whatever they were made of; tensors have."""
+    kept = ("tuple(step)", "tuple(agent.judge(x, x) for x in step)")
+    _, told = outcome("one-graph", kept, ("map(np.stack, ", "map(torch.stack, "))
+    assert isinstance(told, Skipped), told
+    assert "may compute outside" in told.reason, told.reason
+    assert isinstance(outcome("one-graph", kept)[1], Applied)
+
+
+def test_what_is_stored_after_it_was_put_together() -> None:
+    """`step = tuple(step)`, kept by the agent itself: of an agent that learns too, it is only where it keeps them."""
+    keeps = ("        self.device = torch", "        self.memory = Memory()\n        self.device = torch")
+    put = ("    def learn(self, memory, size):\n", PUT + "    def learn(self, size):\n        memory = self.memory\n")
+    calls = ("    memory.put(", "    agent.put("), ("len(memory.steps)", "len(agent.memory.steps)")
+    after, told = outcome("one-graph", keeps, put, *calls, ("agent.learn(memory, 16)", "agent.learn(16)"))
+    assert isinstance(told, Applied), told
+    assert "    agent.judge_optimizer.zero_grad()\n" not in after
+
+
+def test_gradients_that_a_network_clears() -> None:
+    """The optimizer is one that is stepped; traced, only its own zero_grad() is known to clear what it steps on."""
+    _, told = outcome("one-graph", ("        self.judge_optimizer.zero_grad()\n", "        self.judge.zero_grad()\n"))
+    assert isinstance(told, Skipped)
+    assert "clears other gradients than those of agent.judge_optimizer" in told.reason
+
+
+def test_a_name_that_an_update_binds_anew() -> None:
+    shown = "    actions = agent.judge(torch.zeros(1, 3), torch.zeros(1, 1))\n    print(actions.item())\n"
+    _, told = outcome("update", ("    seen.note(after)\n", f"    seen.note(after)\n{shown}"))
+    assert isinstance(told, Applied), told
+    assert not any("comes with gradients" in note for note in told.notes)
