@@ -342,6 +342,10 @@ OF_TYPE = {
     "torch.BoolTensor": "bool",
 }
 """torch's types of tensors, each with the name of its dtype."""
+NEW_TENSORS = (
+    OF_TYPE.keys() | {"torch.Tensor"} | {f"torch.{n}" for n in names("torch", memory="new") if OF["torch"][n].made}
+)
+"""Functions that make a tensor of what the host holds, or of nothing, which is no parameter."""
 OPERATORS = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.Pow: "pow",
     ast.BitAnd: "bitwise_and", ast.BitOr: "bitwise_or", ast.USub: "neg", ast.Invert: "bitwise_not",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection
 
-from transformer.facts.torch_api import OF, OF_TYPE, names
+from transformer.facts import python
+from transformer.facts.torch_api import NEW_TENSORS, OF
 from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.changes import Changes, only_makes
 from transformer.recognition.roles import Optimizer, Roles
@@ -27,10 +28,6 @@ DISPLAYS = (
     ast.SetComp,
     ast.JoinedStr,
 )
-PLAIN = frozenset("bool deque dict float int len list set str tuple".split())
-"""What makes numbers, texts and containers."""
-MADE = OF_TYPE.keys() | {f"torch.{n}" for n in names("torch", memory="new") if OF["torch"][n].made} | {"torch.Tensor"}
-"""What makes a tensor, which is no parameter."""
 USED = frozenset("zero_grad step state_dict load_state_dict param_groups".split())
 """What may be asked of the optimizer; its parameter groups' rates are others' concern."""
 
@@ -215,8 +212,10 @@ def _is_plain(roles: Roles, value: ast.expr, attribute: str) -> bool:
     value = without_methods(value, OF["tensor"])
     if not isinstance(value, ast.Call):
         return isinstance(value, DISPLAYS) or (isinstance(value, ast.Attribute) and value.attr == attribute)
-    name = roles.tree.qualified(value.func) or roles.tree.names.builtin(value.func) or ""
-    return name in MADE or name in PLAIN or name == "collections.deque" or name.startswith("numpy.")
+    row = python.does("builtin", roles.tree.names.builtin(value.func) or "")
+    name = roles.tree.qualified(value.func) or ""
+    plain = row is not None and row.gives in ("nothing", "of contents")
+    return plain or name in NEW_TENSORS or name == "collections.deque" or name.startswith("numpy.")
 
 
 def _is_given_to_torch(roles: Roles, node: ast.Attribute) -> bool:

@@ -11,7 +11,7 @@ from transformer.dataflow.liveness import exposed
 from transformer.facts import python
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import pairwise, parameters, unparse, walk
-from transformer.values.effects.interpreter import Effect, Frame, Interpreter, in_order
+from transformer.values.effects.interpreter import MEMORY, Effect, Frame, Interpreter, in_order
 from transformer.values.effects.objects import (
     EVERY,
     GIVEN,
@@ -24,9 +24,6 @@ from transformer.values.effects.objects import (
     Things,
     Variable,
 )
-
-KNOWN = ("tensor", "array", *python.CONTAINERS)
-"""Kinds of things that have no method of this file."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +86,11 @@ class World:
     def may_have(self, node: ast.expr, function: ast.FunctionDef) -> bool:
         """Whether an expression may be an object, or a class, of which a function of this file is a method."""
         cls, found = self._roles.tree.parents[function], self.of(node)
-        known = bool(found) and not self._code.gave_up and all(t.kind in ("instance", *KNOWN) for t in found)
+        known = (
+            bool(found)
+            and not self._code.gave_up
+            and all(t.kind in ("instance", *MEMORY, *python.CONTAINERS) for t in found)
+        )
         return not known or any(cls in self._code.lineage(t) for t in found if t.kind == "instance")
 
     def only_runs(self, node: ast.expr, function: ast.FunctionDef) -> bool:
