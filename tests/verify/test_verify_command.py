@@ -136,8 +136,8 @@ def test_interruption_leaves_no_process_and_no_files(tmp_path: Path, end: signal
         [sys.executable, "-m", "transformer", "verify", str(script), str(converted)],
         env={**os.environ, "TMPDIR": str(scratch)},
         stderr=subprocess.DEVNULL,
-        # A shell starts what it runs in the background deaf to Ctrl-C, and all below it with it
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        # A shell starts what it runs in the background deaf to Ctrl-C, nohup to SIGHUP, and all below it with it
+        preexec_fn=lambda: [signal.signal(n, signal.SIG_DFL) for n in (signal.SIGINT, signal.SIGHUP)],
     )
     limit = time.monotonic() + 30
     while not (pid_file.exists() and pid_file.read_text().endswith("\n")):
