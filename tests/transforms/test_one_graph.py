@@ -26,6 +26,36 @@ JOINT = {
 }
 """The same two under one loss."""
 
+OVERLAPPING = {
+    "optimizer": TWO["optimizer"],
+    "optimize": "first.zero_grad()\npg_loss.backward(retain_graph=True)\nsecond.zero_grad()\nloss.backward()\n"
+    "nn.utils.clip_grad_norm_(agent.critic.parameters(), 0.5)\nfirst.step()\nsecond.step()",
+}
+"""The same two, the second of which computes its gradients before the first one's are used, and adds to these."""
+
+BETWEEN = {
+    "optimizer": TWO["optimizer"],
+    "optimize": "first.zero_grad()\nsecond.zero_grad()\nloss.backward(retain_graph=True)\n"
+    "nn.utils.clip_grad_norm_(agent.actor.parameters(), 0.5)\nfirst.step()\nv_loss.backward()\nsecond.step()",
+}
+"""The same two, cleared at once, the first of which has stepped when more is added to the second one's gradients."""
+
+CURIOUS = {
+    "optimizer": PARTS["optimizer"] + "\ncurious, other = None, None\nif args.seed:\n    curious = Agent().to(device)\n"
+    "    other = optim.Adam(curious.critic.parameters(), lr=args.learning_rate)",
+    "optimize": PARTS["optimize"] + "\nif curious is not None:\n"
+    "    error = (curious.get_value(b_obs[mb_inds]) - 1).pow(2).mean()\n"
+    "    other.zero_grad()\n    error.backward()\n    other.step()",
+    "report": "print(iteration, global_step)\nif curious is not None:\n    print(error.item())",
+}
+"""A module that is there for an option alone, with a loss and an optimizer of its own."""
+
+
+def curious(old: str, new: str) -> dict[str, str]:
+    assert any(old in part for part in CURIOUS.values()), old
+    return {k: v.replace(old, new) for k, v in CURIOUS.items()}
+
+
 MULTIPLIER = {
     "optimizer": "optimizer = optim.Adam(agent.parameters(), lr=args.learning_rate)\n"
     "penalty = torch.tensor(0.5, requires_grad=True)\nsteady = optim.SGD([penalty], lr=0.1)",
@@ -168,6 +198,52 @@ NOOPS = [
         "clears other gradients than those of second",
         also=UPDATE,
     ),
+    NoOp(
+        "a module that training makes",
+        {**PLAIN, **CURIOUS, "report": "", "head": "if iteration == 2:\n    curious = Agent()"},
+        "line {line} is not a statement of its own that always runs",
+        at="    other.zero_grad()",
+        also=UPDATE,
+    ),
+    NoOp(
+        "a network that may be false",
+        {
+            **PLAIN,
+            **curious("curious is not None", "curious"),
+            "agent": edited("agent", "class Agent(nn.Module):", "class Agent(nn.Module):\n    __len__ = lambda s: 0\n"),
+        },
+        "line {line} is not a statement of its own that always runs",
+        at="    other.zero_grad()",
+        also=UPDATE,
+    ),
+    NoOp(
+        "passes that overlap, one of them under another condition than what it goes on with",
+        {
+            **PLAIN,
+            "optimizer": TWO["optimizer"],
+            "optimize": "if args.seed:\n    first.zero_grad()\n    pg_loss.backward(retain_graph=True)\n"
+            "second.zero_grad()\nloss.backward()\nif args.seed:\n    first.step()\nsecond.step()",
+        },
+        "line {line} runs under another condition than the backward pass that it belongs to",
+        at="    pg_loss.backward",
+        also=UPDATE,
+    ),
+    NoOp(
+        "passes that overlap, one of which is cleared twice",
+        {
+            **PLAIN,
+            **OVERLAPPING,
+            "optimize": OVERLAPPING["optimize"].replace("second.z", "first.zero_grad()\nsecond.z"),
+        },
+        "once and in this order",
+        also=UPDATE,
+    ),
+    NoOp(
+        "gradients that are computed for no step",
+        {**PLAIN, **OVERLAPPING, "optimize": "v_loss.backward(retain_graph=True)\n" + OVERLAPPING["optimize"]},
+        "once and in this order",
+        also=UPDATE,
+    ),
 ]
 
 
@@ -282,6 +358,33 @@ def test_optimizers_that_step_one_after_the_other() -> None:
     assert [line.strip() for line in step.after.splitlines() if line.strip() in calls] == list(calls)
     assert "    zero_grad_1, backward_1, optimizer_step_1 = traceable(second)" in step.after
     assert "update = torch.compile(update" in convert(script({**PLAIN, **TWO})).source
+
+
+@pytest.mark.parametrize(
+    ("parts", "made"),
+    [
+        (OVERLAPPING, "zero_grad_1, backward_1, optimizer_step_1 = traceable(second, added=[first])"),
+        (BETWEEN, "zero_grad_1, backward_1 = traceable(added=[second])"),
+    ],
+    ids=["one cleared between", "one stepped between"],
+)
+def test_passes_that_overlap(parts: dict[str, str], made: str) -> None:
+    step = turn("one-graph", script({**PLAIN, **parts}), UPDATE)
+    assert isinstance(step.outcome, Applied), step.outcome
+    assert f"    {made}\n" in step.after
+    assert ".backward(" not in step.after[step.after.index("def update(") :]
+
+
+@pytest.mark.parametrize("test", ["curious is not None", "curious", "other is None or args.seed", "args.seed"])
+def test_a_module_that_is_there_for_an_option_alone(test: str) -> None:
+    """What is computed for it alone is no parameter of update(), and is returned without its graph."""
+    step = turn("one-graph", script({**PLAIN, **curious("curious is not None", test)}), UPDATE)
+    assert isinstance(step.outcome, Applied), step.outcome
+    assert "traceable(other)" in step.after
+    update = step.after[step.after.index("def update(") :]
+    assert "error" not in update.partition("):")[0]
+    assert "    error = None\n" in update
+    assert "error if error is None else error.detach()" in update
 
 
 def test_optimizers_that_share_a_loss() -> None:
@@ -637,8 +740,10 @@ def test_phases_of_one_optimizer_compiled(parts: dict[str, str], tmp_path: Path)
         "second.zero_grad()\nfirst.zero_grad()\npg_loss.backward(retain_graph=True)\nloss.backward()\n"
         "nn.utils.clip_grad_norm_(agent.parameters(), 0.5)\nfirst.step()\nsecond.step()",
         "loss.backward()\nfirst.step()\nsecond.step()\nfirst.zero_grad()\nsecond.zero_grad()",
+        OVERLAPPING["optimize"],
+        BETWEEN["optimize"],
     ],
-    ids=["clipped beside what is stepped", "summed losses", "cleared after the steps"],
+    ids=["clipped beside what is stepped", "summed losses", "cleared after the steps", "added to", "stepped between"],
 )
 def test_gradients_of_several_optimizers_compiled(optimize: str, tmp_path: Path) -> None:
     """The parameters that nobody holds keep their gradients, which grow and are clipped along."""

@@ -45,8 +45,12 @@ def test_noop(noop: NoOp) -> None:
     replace(noop, also=("policy", "update")).check(INFO.name)
 
 
-def test_in_the_network() -> None:
-    step = turn(INFO.name, script({"agent": agent()}), ("policy",))
+ONE_HOT = "return self.critic(x) + nn.functional.one_hot(x[..., 0].long() * 0, {}self.n).sum() * 0"
+
+
+@pytest.mark.parametrize("read", [VIEWED, ONE_HOT.format(""), ONE_HOT.format("num_classes=")])
+def test_in_the_network(read: str) -> None:
+    step = turn(INFO.name, script({"agent": agent(read=read)}), ("policy",))
     assert isinstance(step.outcome, Applied), step.outcome
     assert "self.n = int(envs.single_action_space.n)" in step.after
 

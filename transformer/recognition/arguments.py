@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 
-from transformer.dataflow.access import Names
+from transformer.dataflow.access import Names, access
 from transformer.facts.python import does
 from transformer.recognition.roles import Roles
 from transformer.syntax.options import holds_options
-from transformer.syntax.query import calls_method, names_in
+from transformer.syntax.query import calls_method, is_none, names_in, statements, without_methods
 from transformer.syntax.tree import Tree
 
 
@@ -59,7 +59,10 @@ def _is_plain_type(tree: Tree, node: ast.expr | None) -> bool:
 
 
 def decided(roles: Roles, test: ast.expr, local: Names = frozenset()) -> bool:
-    """Whether a condition is made of constants and of the script's arguments, which training never changes.
+    """Whether a condition comes out as it did above the training loop, which changes nothing of what it asks.
+
+    It is made of constants, of the script's arguments, and of names that stand for something decided, or ask whether
+    there is an object that was made above the loop or not: `if icm is not None:`.
 
     Args:
         roles: the script that it belongs to.
@@ -71,11 +74,37 @@ def decided(roles: Roles, test: ast.expr, local: Names = frozenset()) -> bool:
     if isinstance(test, ast.UnaryOp):
         return decided(roles, test.operand, local)
     if isinstance(test, ast.Compare):
+        if isinstance(test.ops[0], (ast.Is, ast.IsNot)) and isinstance(test.left, ast.Name):
+            return len(test.ops) == 1 and is_none(test.comparators[0]) and _made_above(roles, test.left, local) != []
         return all(decided(roles, value, local) for value in (test.left, *test.comparators))
     if isinstance(test, ast.Attribute):
         steady = not names_in([test]) & (local | roles.variant) and roles.changed_by_training(test) is None
         return steady and holds_options(roles.tree, test.value, roles.scope)
+    if isinstance(test, ast.Name):
+        made = _made_above(roles, test, local)
+        return made != [] and all(decided(roles, value) or _is_true(roles, value) for value in made)
     return isinstance(test, ast.Constant)
+
+
+def _made_above(roles: Roles, name: ast.Name, local: Names) -> list[ast.expr]:
+    """The values of a name of the training scope that is bound by assignments above the training loop; or none."""
+    made = roles.assignments(name.id)
+    bound = {s for s in statements(roles.scope.body) if name.id in access(s).binds}
+    steady = name.id not in local | roles.variant and roles.changed_by_training(name) is None
+    return [value for _, value in made] if steady and bound == {stmt for stmt, _ in made} else []
+
+
+def _is_true(roles: Roles, value: ast.expr) -> bool:
+    """Whether a value is an object that no class lets be false: an optimizer, or a network of this file."""
+    tree = roles.tree
+    if isinstance(value, ast.Call) and (tree.qualified(value.func) or "").startswith("torch.optim."):
+        return True
+    call = tree.constructor(value)
+    if call is None or call is not without_methods(value, {"to", "cpu", "cuda", "train"}):
+        return False
+    lineage = tree.lineage(tree.classes[ast.unparse(call.func)])
+    bases = [b for cls in lineage for b in cls.bases if ast.unparse(b) not in tree.classes]
+    return all(tree.qualified(b) == "torch.nn.Module" for b in bases) and not tree.decides_truth
 
 
 def cuda_arguments(tree: Tree) -> list[str]:

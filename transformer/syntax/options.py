@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from transformer.syntax.query import bind_arguments, parameters, statements
+from transformer.syntax.query import bind_arguments, is_none, parameters, statements
 from transformer.syntax.tree import Scope, Tree
 
 PARSING = ("parse_args", "parse_known_args", "parse_intermixed_args")
@@ -26,12 +26,8 @@ def holds_options(tree: Tree, value: ast.expr, scope: Scope, depth: int = 0) -> 
             r is not None and holds_options(tree, r, function, depth + 1) for r in results if function is not None
         )
     # None, the default without arguments, has no options to read
-    sources = [(v, where) for v, where in _sources(tree, value, scope) if not _is_none(v)]
+    sources = [(v, where) for v, where in _sources(tree, value, scope) if not is_none(v)]
     return bool(sources) and all(holds_options(tree, v, where, depth + 1) for v, where in sources)
-
-
-def _is_none(value: ast.expr) -> bool:
-    return isinstance(value, ast.Constant) and value.value is None
 
 
 def _sources(tree: Tree, value: ast.expr, scope: Scope) -> Iterator[tuple[ast.expr, Scope]]:

@@ -307,6 +307,11 @@ def root(node: ast.AST) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
+def is_none(node: ast.AST) -> bool:
+    """Whether an expression is None, written out."""
+    return isinstance(node, ast.Constant) and node.value is None
+
+
 def is_read(name: ast.Name) -> bool:
     """Whether a name node is a read, not a binding or deletion."""
     return isinstance(name.ctx, ast.Load)

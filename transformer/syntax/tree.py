@@ -266,6 +266,12 @@ class Tree:
         return self._defined[True].get(name, ())
 
     @cached_property
+    def decides_truth(self) -> bool:
+        """Whether the file defines which objects are true, for a class of its own."""
+        named = (getattr(n, "name", None) or getattr(n, "id", None) or getattr(n, "attr", None) for n in self.nodes)
+        return not {"__bool__", "__len__"}.isdisjoint(named)
+
+    @cached_property
     def _module_functions(self) -> dict[str, ast.FunctionDef]:
         """The functions that the module defines exactly once, by name."""
         found = [n for n in self.root.body if isinstance(n, ast.FunctionDef)]

@@ -20,6 +20,7 @@ from transformer.dataflow.closures import Nested, is_used_up, kept_for_later, la
 from transformer.dataflow.grad_mode import without_gradients
 from transformer.dataflow.liveness import Liveness, exposed
 from transformer.facts.torch_api import ATTRIBUTES
+from transformer.recognition.arguments import decided
 from transformer.recognition.history import Function
 from transformer.recognition.roles import Roles
 from transformer.state import State
@@ -43,6 +44,8 @@ class Signature:
     results: tuple[str, ...]
     unset: tuple[str, ...] = ()
     """Parameters that only the training loop sets, and perhaps after the first call: see `set_first`."""
+    never: tuple[str, ...] = ()
+    """Results that are set in every call or in none, as the script's arguments say; they are None in the others."""
 
 
 def signature(
@@ -83,6 +86,8 @@ def signature(
     results = binds & live
     perhaps = frozenset(n for n in results if n not in bound)
     params = (reads & (binds | variant)) | perhaps
+    never = sorted(n for n in perhaps - at_entry if scope is roles.scope and _is_set_or_never(roles, n, region, binds))
+    params -= {*never}
     unset = sorted(params - at_entry)
     for name in unset:
         if scope is not roles.scope or not _begins_in_loop(roles, name):
@@ -93,7 +98,17 @@ def signature(
         tuple(sorted(params, key=lambda n: order.get(n, 0))),
         tuple(sorted(results, key=lambda n: order.get(n, 0))),
         tuple(unset),
+        tuple(sorted(never, key=lambda n: order.get(n, 0))),
     )
+
+
+def _is_set_or_never(roles: Roles, name: str, region: Sequence[ast.stmt], local: frozenset[str]) -> bool:
+    """Whether a name is bound in a region alone, there in each run or in none, as the script's arguments say."""
+    inside = {*statements(region)}
+    binding = [s for s in statements(roles.scope.body) if name in access(s).binds]
+    around = (outer for s in binding if s in inside for outer in roles.tree.ancestors(s) if outer in inside)
+    decides = all(isinstance(o, ast.With) or (isinstance(o, ast.If) and decided(roles, o.test, local)) for o in around)
+    return decides and inside.issuperset(binding) and _begins_in_loop(roles, name)
 
 
 def _begins_in_loop(roles: Roles, name: str) -> bool:
@@ -260,15 +275,15 @@ def extract(
     indent = anchor.col_offset
     graphs = [r for r in sig.results if not _without_graph(tree, region, r)] if detach else []
     in_graph = {r for r in graphs if tensors.tensor_after(r, end)}
-    perhaps = {r for r in graphs if r not in in_graph | {*sig.unset} and roles.get(World).is_tensor(r)}
+    perhaps = {r for r in graphs if r not in in_graph and roles.get(World).is_tensor(r)}
     follows = detach and roles.kind == "on-policy" and in_graph
     if follows and (held := roles.get(Graphs).seen(in_graph, region)) is not None:
         raise Skip(f"line {held.lineno} {held.what}, which a result of {name}() has not: use `.detach()` or `.item()`")
-    if roles.kind != "on-policy":
-        in_graph |= perhaps
-        in_graph -= _shown(roles, region, in_graph)
-    guard = {r: f"{r} if {r} is None else " for r in sig.unset}
-    guard |= {r: f"{r} if not torch.is_tensor({r}) else " for r in perhaps}
+    in_graph |= perhaps
+    in_graph -= _shown(roles, region, perhaps if follows else in_graph)
+    whole = {r for r in sig.never if all(tensors.tensor(value) for _, value in roles.assignments(r))}
+    guard = {r: f"{r} if {r} is None else " for r in (*sig.unset, *sig.never)}
+    guard |= {r: f"{r} if not torch.is_tensor({r}) else " for r in perhaps - whole}
     results = [f"{guard.get(r, '')}{r}.detach()" if r in in_graph else r for r in sig.results]
     call = f"{name}({', '.join(sig.params)})"
     if sig.results:
@@ -278,7 +293,9 @@ def extract(
     edits.before(region[0], [edits.move(stmt) for stmt in above])
     lines: list[Line] = [edits.move(region[0], call), *(edits.move(stmt) for stmt in region[1:])]
     lines[0] = without_blank_lines(lines[0])
-    edits.before(anchor, [define(state, name, sig.params, doc, lines, results, indent)], gap=1 if nested else 2)
+    first = f"{' = '.join(sig.never)} = None" if sig.never else ""
+    function_def = define(state, name, sig.params, doc, lines, results, indent, first)
+    edits.before(anchor, [function_def], gap=1 if nested else 2)
     return function
 
 
@@ -340,16 +357,17 @@ def define(
     lines: Sequence[Line],
     results: Sequence[str],
     indent: int,
+    first: str = "",
 ) -> cst.FunctionDef:
-    """A function definition around moved lines."""
+    """A function definition around moved lines, below a first one that is written anew."""
     ends = f"return {', '.join(results)}" if results else ""
     head = fit(f"def {name}({', '.join(params)}):\n    pass\n", indent, state.source.width)
     head = head.removesuffix("    pass\n") + f'    """{doc}"""\n'
     shell = cst.parse_module(head).body[0]
     assert isinstance(shell, cst.FunctionDef)
-    last = cst.parse_module(fit(ends, indent + 4, state.source.width)).body
+    above, last = (cst.parse_module(fit(text, indent + 4, state.source.width)).body for text in (first, ends))
     blank = [cst.EmptyLine(indent=False)] * (1 if indent else 2)
-    return shell.with_changes(leading_lines=blank, body=cst.IndentedBlock([*shell.body.body, *lines, *last]))
+    return shell.with_changes(leading_lines=blank, body=cst.IndentedBlock([*shell.body.body, *above, *lines, *last]))
 
 
 def top_level(tree: Tree, node: ast.AST) -> ast.stmt:

@@ -46,12 +46,12 @@ INFO = TransformInfo(
     summary="let torch.compile trace zero_grad(), backward() and step(): one graph for each minibatch",
     applies=(
         "when update() clears, computes and steps in this order, by separate statements, conditional only on the "
-        "script's arguments; when its loss reaches, in every minibatch, every parameter that it computes with and "
-        "that is stepped; when the optimizer is a known one with a constant rate, or a rate that nothing else sees "
-        "while update() runs; and when no code that may run during training changes the parameters it holds, which of "
-        "them need gradients, or gradients by hand. An object's optimizer must be set by its constructor only, in one "
-        "statement or in the branches of one condition, and an object's network may be frozen during the backward pass "
-        "of another network's loss"
+        "script's arguments or on whether an object made above the loop is there; when its loss reaches, in every "
+        "minibatch, every parameter that it computes with and that is stepped; when the optimizer is a known one with "
+        "a constant rate, or a rate that nothing else sees while update() runs; and when no code that may run during "
+        "training changes the parameters it holds, which of them need gradients, or gradients by hand. An object's "
+        "optimizer must be set by its constructor only, in one statement or in the branches of one condition, and an "
+        "object's network may be frozen during the backward pass of another network's loss"
     ),
     safety=(
         "Without --compile the same three methods are called. With it, they are replaced by equivalent code that can "
@@ -59,7 +59,8 @@ INFO = TransformInfo(
         "graph. If a gradient appears or vanishes, it is still set, at the cost of a graph break in that minibatch "
         "and a recompilation. If several optimizers step one after the other, each with its own loss, a pass computes "
         "only the gradients of its own optimizer: all others are cleared before they are used. Gradients of losses "
-        "with consecutive backward passes are added in that order. Gradients that no optimizer clears, but that are "
+        "with consecutive backward passes are added in that order, and those of overlapping passes as eager code adds "
+        "them. Gradients that no optimizer clears, but that are "
         "clipped along with others, keep accumulating as before. The parameters of an object's optimizer are looked "
         "up again for each minibatch. Training phases that step the same optimizer share these functions: each "
         "overwrites or clears all its gradients. A rate that tensor-lr left as a float is put into a float64 tensor "
@@ -124,7 +125,7 @@ def apply(state: State) -> Rewrite:
             raise Skip(f"{definition.name}() returns {result}, perhaps with its graph, through which a pass went back")
     outside = {
         definition: read_with_graph(
-            roles, definition, {call: one.optimizers for one in found for call in one.backwards}
+            roles, definition, {call: [*one.optimizers, *one.added] for one in found for call in one.backwards}
         )
         for definition, found in by_update.items()
     }
@@ -144,10 +145,11 @@ def apply(state: State) -> Rewrite:
         raise Skip(f"{next(iter(updates.values()))}() is not compiled: {obstacles[0]}")
     edits, traceable, written = Edits(state.source), tree.names.fresh("traceable"), set[str]()
     flag, steady = state.history.flags["compile"], state.history.steady_rates
-    late, alone = _clears_late(passes), len(roles.optimizers) > 1 and roles.kind == "off-policy"
+    added = any(one.added for one in passes)
+    late, alone = _clears_late(passes), len(roles.optimizers) > 1 and roles.kind == "off-policy" and not added
     branching = _branches(roles, passes)
     live = bool(roles.history.restructured)
-    if live and (late or any(clipped)):
+    if live and (late or any(clipped) or added):
         raise Skip(next(iter(roles.history.restructured.values())))
     plain = all(len(found) == 1 and found[0].is_plain for found in by_update.values())
     plain = plain and not (any(clipped) or late or branching or live)
@@ -165,7 +167,8 @@ def apply(state: State) -> Rewrite:
                 zero_grad, backward = (tree.names.fresh(n + suffix) for n in ("zero_grad", "backward"))
                 steps = [tree.names.fresh("optimizer_step" + suffix) for _ in one.steps]
             written.update((zero_grad, backward, *steps))
-            edits.substitute(one.zero_grads[0], f"{zero_grad}()")
+            for call in one.zero_grads[:1]:
+                edits.substitute(call, f"{zero_grad}()")
             for call in one.again[:1]:
                 edits.substitute(call, f"{zero_grad}()")
             for call in (*one.zero_grads[1:], *one.backwards[:-1], *one.again[1:]):
@@ -178,9 +181,10 @@ def apply(state: State) -> Rewrite:
             functions = [zero_grad, backward, *steps]
             names = ", ".join(functions)
             given = [*one.optimizers, *(f"clipped={c}" for c in clipped if c)]
+            given += [f"added=[{', '.join(one.added)}]"] if one.added else []
             made = f"{names} = {traceable}({', '.join(given)})"
-            own = one.optimizers[0]
-            eager = f"{names} = {own}.zero_grad, lambda loss: loss.backward(), {own}.step"
+            own = one.optimizers[:1]
+            eager = "".join(f"{names} = {o}.zero_grad, lambda loss: loss.backward(), {o}.step" for o in own)
             if not (shared and setups):
                 setups.append((one, functions, f"{eager}\nif {flag}:\n    {made}" if only else made))
     for definition, read in outside.items():
@@ -195,7 +199,8 @@ def apply(state: State) -> Rewrite:
         alone=alone,
         only=only,
         several=any(len(found) > 1 for found in by_update.values()),
-        shared=any(len(one.steps) > 1 for one in passes),
+        shared=any(len(one.steps) != 1 for one in passes),
+        added=added,
         clipped=any(clipped),
         branching=branching,
         late=late,
@@ -354,6 +359,10 @@ def _set_up(roles: Roles, edits: Edits, setups: list[tuple[_Pass, list[str], str
     always, elsewhere = [], list[ast.stmt]()
     for one, names, text in setups:
         made = [o.stmt for o in roles.optimizers if o.name in one.optimizers]
+        first = min((stmt.lineno for stmt in made if stmt not in roles.setup), default=roles.outermost.lineno)
+        for stmt in (o.stmt for o in roles.optimizers if o.name in one.added):
+            if stmt not in roles.setup or stmt.lineno > first:
+                raise Skip(f"line {stmt.lineno} makes an optimizer that is not always there")
         perhaps = [stmt for stmt in made if stmt not in roles.setup and roles.tree.scope_of(stmt) is roles.scope]
         if not perhaps:
             always.append(text)
@@ -384,7 +393,7 @@ def _clears_late(passes: list[_Pass]) -> bool:
     Raises:
         Skip: some are, and others are not.
     """
-    late = {one.zero_grads[0].lineno > one.steps[0].lineno for one in passes}
+    late = {one.zero_grads[0].lineno > one.steps[0].lineno for one in passes if one.steps}
     if len(late) > 1:
         raise Skip("some gradients are cleared before they are computed, and others after the step")
     return late.pop()
@@ -400,12 +409,14 @@ class _Pass:
     steps: list[ast.Call]
     again: list[ast.Call] = field(default_factory=list)
     """What clears the same gradients once more, below the steps."""
+    added: list[str] = field(default_factory=list, kw_only=True)
+    """The optimizers whose gradients an earlier pass has begun, and this one adds to."""
 
     @property
     def is_plain(self) -> bool:
         """Whether one loss is computed back for one optimizer."""
         calls = [*self.zero_grads, *self.backwards, *self.steps]
-        return len(calls) == len(ORDER) and not self.backwards[0].keywords
+        return len(calls) == len(ORDER) and not (self.backwards[0].keywords or self.added)
 
     @property
     def optimizers(self) -> list[str]:
@@ -443,6 +454,8 @@ def _plain_update(roles: Roles, function: ast.FunctionDef) -> list[_Pass]:
             calls.append(node)
     calls.sort(key=lambda c: (c.lineno, c.col_offset))
     passes = _passes(calls)
+    if not passes or any(_apart(tree, one) for one in passes):
+        passes = _overlapping(calls) or passes
     if not passes:
         found = ", ".join(c.func.attr for c in calls if isinstance(c.func, ast.Attribute))
         raise Skip(f"a minibatch does not run zero_grad(), backward() and step(), once and in this order, but {found}")
@@ -455,7 +468,7 @@ def _plain_update(roles: Roles, function: ast.FunctionDef) -> list[_Pass]:
         if not isinstance(stmt, ast.Expr) or not (stmt in function.body or _is_decided(roles, function, stmt)):
             raise Skip(f"line {call.lineno} is not a statement of its own that always runs")
     for one in passes:
-        _check_pass(tree, one)
+        _check_pass(tree, one, passes)
     return passes
 
 
@@ -482,8 +495,33 @@ def _passes(calls: list[ast.Call]) -> list[_Pass]:
     return [_Pass(*(calls[g.start(i) : g.end(i)] for i in (1, 2, 3, 4))) for g in groups]
 
 
-def _check_pass(tree: Tree, one: _Pass) -> None:
-    """The optimizers that step are those whose gradients are cleared, in one block; nothing stands between losses.
+def _overlapping(calls: list[ast.Call]) -> list[_Pass]:
+    """Passes of several optimizers, some of whose gradients are computed before the others' are used; or none.
+
+    A loss adds to the gradients that an earlier one has begun and that no step has used; nothing is assumed of which
+    parameters it reaches. What it adds to gradients that are cleared before a step is not computed.
+    """
+    cleared, stepped = (
+        {ast.unparse(receiver(c)): i for i, c in enumerate(calls) if calls_method(c, method)}
+        for method in ("zero_grad", "step")
+    )
+    backwards = [i for i, call in enumerate(calls) if calls_method(call, "backward")]
+    if len(stepped) < 2 or cleared.keys() != stepped.keys() or len(calls) != 2 * len(stepped) + len(backwards):
+        return []
+    found, begun = list[_Pass](), dict[str, None]()
+    for i in backwards:
+        used = [name for name in stepped if cleared[name] < i < stepped[name]]
+        own = [name for name in used if name not in begun]
+        zero_grads, steps = ([calls[at] for at in sorted(where[name] for name in own)] for where in (cleared, stepped))
+        found.append(_Pass([*zero_grads], [calls[i]], [*steps], added=[name for name in used if name in begun]))
+        begun |= dict.fromkeys(own)
+        if not used:
+            return []
+    return found if len(begun) == len(stepped) else []
+
+
+def _check_pass(tree: Tree, one: _Pass, passes: Sequence[_Pass]) -> None:
+    """The optimizers that step are those whose gradients are cleared, under one condition; nothing is between losses.
 
     Raises:
         Skip: it is not so.
@@ -499,16 +537,33 @@ def _check_pass(tree: Tree, one: _Pass) -> None:
             raise Skip(f"the gradients of {name} are not cleared before they are computed")
     if one.again and len(one.again) < len(one.optimizers):
         raise Skip(f"line {one.again[0].lineno} clears some of the gradients again, and not all")
-    block = tree.block(tree.statement(one.backwards[0]))
-    for call in (*one.zero_grads, *one.backwards, *one.steps, *one.again):
-        if tree.statement(call) not in block:
+    conditions = _conditions(tree, one.backwards[0])
+    begun = [other.backwards[0] for other in passes if {*other.optimizers} & {*one.added}]
+    for call in (*one.zero_grads, *one.backwards, *one.steps, *one.again, *begun):
+        if not (_conditions(tree, call) <= conditions if call in begun else _conditions(tree, call) == conditions):
             raise Skip(f"line {call.lineno} runs under another condition than the backward pass that it belongs to")
-    places = [block.index(tree.statement(call)) for call in one.backwards]
-    if places[-1] - places[0] >= len(places):
+    if _apart(tree, one):
         raise Skip(
             f"between the backward passes on lines {one.backwards[0].lineno} and "
             f"{one.backwards[-1].lineno} stands something else"
         )
+
+
+def _apart(tree: Tree, one: _Pass) -> bool:
+    """Whether something else stands between the calls of backward() of a pass."""
+    block, stmts = tree.block(tree.statement(one.backwards[0])), [tree.statement(call) for call in one.backwards]
+    places = [block.index(stmt) for stmt in stmts if stmt in block]
+    return len(places) < len(stmts) or places[-1] - places[0] >= len(places)
+
+
+def _conditions(tree: Tree, node: ast.AST) -> frozenset[tuple[str, bool]]:
+    """The conditions under which code of an update runs, as written, each with whether it holds."""
+    found, below = set[tuple[str, bool]](), node
+    for outer in tree.ancestors(node):
+        if isinstance(outer, ast.If):
+            found.add((ast.unparse(outer.test), below in outer.body))
+        below = outer
+    return frozenset(found)
 
 
 def _is_default(call: ast.Call) -> bool:
@@ -528,12 +583,12 @@ def _also_clipped(roles: Roles, function: ast.FunctionDef, passes: list[_Pass], 
     for node in walk(function):
         if not isinstance(node, ast.Call) or "clip_grad" not in ast.unparse(node.func):
             continue
-        one = next((p for p in passes if p.backwards[-1].lineno < node.lineno < p.steps[-1].lineno), None)
-        own = [o for o in roles.optimizers if one is not None and o.name in one.optimizers]
+        ones = [p for p in passes if p.steps and p.backwards[-1].lineno < node.lineno < p.steps[-1].lineno]
+        own = [o for o in roles.optimizers if any(o.name in one.optimizers for one in ones)]
         given = [*node.args[:1], *(k.value for k in node.keywords if k.arg == "parameters")]
-        if one is not None and given and other_gradients.held_by(roles, given[0], own):
+        if ones and given and other_gradients.held_by(roles, given[0], own):
             continue
-        if one is None or not given or not alone:
+        if not ones or not given or not alone:
             raise Skip(f"line {node.lineno} may clip gradients of several optimizers")
         local = scope_access(function.body).binds | set(parameters(function))
         if names_in(given) & (roles.variant | local):

@@ -20,7 +20,7 @@ INFO = TransformInfo(
     summary="keep the number of actions as a plain int in networks whose compiled functions use it as a size",
     applies=(
         "to an attribute of a network that is a space's number of actions and is read only as a size for making "
-        "tensors and layers"
+        "tensors, one-hot ones too, and layers"
     ),
     safety=(
         "The number is the same; gymnasium's Discrete spaces have it as numpy.int64. torch.compile turns numpy's "
@@ -111,13 +111,14 @@ def _given_to(tree: Tree, read: ast.expr) -> ast.Call | None:
         parent.op, (ast.Mult, ast.Add, ast.Sub, ast.FloorDiv)
     ):
         whole = parent
-    return parent if isinstance(parent, ast.Call) and whole in parent.args else None
+    whole, parent = (parent, tree.parents[parent]) if isinstance(parent, ast.keyword) else (whole, parent)
+    return parent if isinstance(parent, ast.Call) and whole in (*parent.args, *parent.keywords) else None
 
 
 def _shapes(tree: Tree, read: ast.expr) -> bool:
-    """Whether a number is one of the sizes of a shape."""
+    """Whether a number is one of the sizes of a shape, that of `one_hot(actions, n)` too."""
     call = _given_to(tree, read)
-    return call is not None and method(call) in SHAPED
+    return call is not None and (method(call) in SHAPED or tree.calls(call, "torch.nn.functional.one_hot"))
 
 
 def _is_size(tree: Tree, read: ast.expr) -> bool:

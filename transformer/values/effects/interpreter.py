@@ -542,7 +542,12 @@ class Interpreter:
             return self._all_of(node.values)
         if isinstance(node, ast.IfExp):
             self._of(node.test)
-            return self._of(node.body) | self._of(node.orelse)
+            body, orelse = self._of(node.body), self._of(node.orelse)
+            if self._asks_for_tensor(node.test, node.orelse):  # `x.detach() if torch.is_tensor(x) else x`
+                orelse = frozenset(t for t in orelse if t.kind != "tensor")
+            elif isinstance(node.test, ast.UnaryOp) and self._asks_for_tensor(node.test.operand, node.body):
+                body = frozenset(t for t in body if t.kind != "tensor")
+            return body | orelse
         if isinstance(node, ast.NamedExpr):
             things = self._of(node.value)
             self._set(node.target.id, things, node)
@@ -643,6 +648,11 @@ class Interpreter:
                 if thing.kind == "instance":
                     found |= self._special(frozenset([thing]), ("__getitem__",), [index], node)
         return frozenset(found)
+
+    def _asks_for_tensor(self, test: ast.expr, name: ast.expr) -> bool:
+        """Whether a condition asks if a name stands for a tensor."""
+        asks = self._tree.calls(test, "torch.is_tensor") and isinstance(name, ast.Name)
+        return asks and [ast.unparse(a) for a in test.args] == [ast.unparse(name)]  # type: ignore[attr-defined]
 
     def _items(self, things: Things, node: ast.AST) -> Things:
         """What iterating over things, unpacking them or indexing them gives."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -119,6 +119,8 @@ class _Value:
         return replace(self, none=False)
 
 
+ANY = "*"
+"""What clears gradients and is no optimizer may clear those of any."""
 NONE = _Value(none=True)
 PLAIN = _Value()
 
@@ -201,6 +203,13 @@ class _Pass:
     """All that there is by then."""
     steps: list[str] = field(default_factory=list)
     """The optimizers that are stepped before the next pass."""
+    cleared: list[str] = field(default_factory=list)
+    """Whose gradients are cleared before the next pass, and before they are used."""
+
+    def ends(self, optimizers: Sequence[Optimizer]) -> bool:
+        """Whether gradients of optimizers, of any where none is given, are used or cleared before the next pass."""
+        names = {o.name for o in optimizers}
+        return bool(names.intersection((*self.steps, *self.cleared)) if names else self.steps) or ANY in self.cleared
 
 
 class _Way:
@@ -235,11 +244,8 @@ class _Way:
         frame = _Frame(self._update, "", {}, scope_access(self._update.body).binds)
         with suppress(_Return, _Done):
             self._block(frame, self._update.body, 0)
-        while self._passes:
-            stepped = [i for i, one in enumerate(self._passes) if one.steps]
-            summed = self._passes[: stepped[0] + 1] if stepped else self._passes
-            self._passes = self._passes[len(summed) :]
-            call, steps = summed[-1].call, summed[-1].steps
+        for summed, optimizers in self._sums():
+            call = summed[-1].call
             must = NOTHING.union(*(p.loss.must for p in summed))
             if not must and not any(p.loss.may for p in summed):  # a sum of no losses, which stops in eager code too
                 self.empty.add(call)
@@ -247,13 +253,23 @@ class _Way:
             self.reaching.add(call)
             used = NOTHING.union(*(v.may for p in summed for n, v in p.values.items() if n in self._read))
             used = used.union(*(p.loss.may for p in summed))
-            optimizers = [o for o in self._roles.optimizers if o.name in steps]
-            if {o.name for o in optimizers} != {*steps}:  # some are not known: as if they held everything
-                optimizers = []  # one that is made in several places holds what it is given in any of them
             missed = sorted(t for t in used - must if self._is_held(t, optimizers))
             if missed:
                 return f"the loss on line {call.lineno} does not always reach {missed[0]}, with which it is computed"
         return None
+
+    def _sums(self) -> Iterator[tuple[list[_Pass], list[Optimizer]]]:
+        """The passes whose gradients are summed where optimizers take a step, and these; none if some are not known."""
+        last = len(self._passes) - 1
+        for end in (i for i, one in enumerate(self._passes) if one.steps or i == last):
+            steps = dict.fromkeys(self._passes[end].steps)
+            # one that is made in several places holds what it is given in any of them
+            by_name = {name: [o for o in self._roles.optimizers if o.name == name] for name in steps}
+            for optimizers in by_name.values() if by_name and all(by_name.values()) else [list[Optimizer]()]:
+                begins = end
+                while begins and not self._passes[begins - 1].ends(optimizers):
+                    begins -= 1
+                yield self._passes[begins : end + 1], optimizers
 
     def _is_held(self, token: str, optimizers: Sequence[Optimizer]) -> bool:
         """Whether parameters may be held by some optimizers; by none, if it is not known which these are."""
@@ -364,7 +380,7 @@ class _Way:
         """Whether both branches leave the same values; if so, they are left in the frame, and there is one way on."""
         if any(isinstance(n, ast.NamedExpr) for n in walk(stmt.test)):
             return False
-        before, passes = frame.values, [replace(p, steps=list(p.steps)) for p in self._passes]
+        before, passes = frame.values, [replace(p, steps=[*p.steps], cleared=[*p.cleared]) for p in self._passes]
         left: list[dict[str, _Value]] = []
         for body in (stmt.body, stmt.orelse):
             frame.values = dict(before)
@@ -696,8 +712,12 @@ class _Way:
             func = ast.copy_location(ast.parse(history.policy_target, mode="eval").body, func)
             call = ast.copy_location(ast.Call(func, call.args, call.keywords), call)
         if isinstance(func, ast.Attribute) and func.attr in ("step", "zero_grad"):
-            if func.attr == "step" and self._passes:
-                self._passes[-1].steps.append(unparse(func.value))
+            name = unparse(func.value)
+            if self._passes and func.attr == "step":
+                self._passes[-1].steps.append(name)
+            elif self._passes and name not in self._passes[-1].steps:
+                known = any(o.name == name for o in self._roles.optimizers)
+                self._passes[-1].cleared.append(name if known else ANY)
             return PLAIN
         given = [self._value(frame, a, depth) for a in call.args]
         given += [self._value(frame, k.value, depth) for k in call.keywords]

@@ -15,7 +15,16 @@ from transformer.dataflow.name_lookups import NAMESPACES, is_vars_of_options
 from transformer.facts.torch_api import names
 from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import asked_name, bind_arguments, pairwise, root, statements, walk, without_methods
+from transformer.syntax.query import (
+    asked_name,
+    bind_arguments,
+    is_none,
+    pairwise,
+    root,
+    statements,
+    walk,
+    without_methods,
+)
 from transformer.syntax.tree import Scope
 from transformer.values.networks.attributes import Unknown
 from transformer.values.networks.parts import COMPUTING, OF_TORCH, READ, STATEFUL, Parts
@@ -76,7 +85,8 @@ class Uses:
     def obstacle(self, network: str) -> str | None:
         """Why something but the values of a network's parameters may change in training; None where nothing does."""
         roles = self._roles
-        made = [without_methods(v, MOVING) for s, v in roles.assignments(network) if self._runs_with_training(s)]
+        bound = [v for s, v in roles.assignments(network) if self._runs_with_training(s)]
+        made = [without_methods(v, MOVING) for v in bound if not is_none(v)]  # it may be made under a condition
         calls = [value for value in made if isinstance(value, ast.Call)]
         moved = [value for value in made if isinstance(value, ast.Name) and value.id == network]
         if len(calls) != 1 or len(calls) + len(moved) != len(made) or network in roles.variant:
@@ -241,7 +251,7 @@ class Uses:
             assert isinstance(call, ast.Call)
             if self._called(call) not in (*COPYING, "print"):
                 self._given(call, top, depth, self._network)
-        elif not path and isinstance(outer, ast.Compare):
+        elif not path and (isinstance(outer, ast.Compare) or self._asks_object(top)):
             pass
         elif isinstance(outer, (ast.Assign, ast.AnnAssign, ast.NamedExpr)):
             raise Changed(f"line {node.lineno} gives {ast.unparse(top)} another name")
@@ -261,9 +271,15 @@ class Uses:
     def _asks(self, value: ast.AST) -> bool:
         """Whether code only asks if a value is true; `+value` may be the value itself."""
         outer = self._tree.parents[value]
+        if isinstance(outer, ast.BoolOp):
+            return self._asks(outer)
         negated = isinstance(outer, ast.UnaryOp) and isinstance(outer.op, ast.Not)
         tested = isinstance(outer, (ast.If, ast.IfExp, ast.While, ast.Assert)) and outer.test is value
         return negated or tested
+
+    def _asks_object(self, value: ast.AST) -> bool:
+        """Whether code only asks if an object is true, of which no class of the file has a say."""
+        return self._asks(value) and not self._tree.decides_truth
 
     def _chosen(self, choice: ast.IfExp) -> None:
         """`net = target if args.target else agent`: by the name of one of them, it only computes, without gradients.
@@ -430,6 +446,8 @@ class Uses:
                     self._given(call, node, depth, self._optimizer)
             elif isinstance(outer, ast.Attribute) and outer.attr == "param_groups":
                 self._groups(outer, depth)
+            elif isinstance(outer, ast.Compare) or self._asks_object(node):
+                pass
             elif not (isinstance(outer, ast.Attribute) and outer.attr in OF_OPTIMIZERS):
                 raise Changed(f"line {node.lineno} uses {ast.unparse(outer)}, which may reach the parameters")
 
