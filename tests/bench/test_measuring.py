@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -222,3 +223,25 @@ def test_the_cache_is_kept_where_asked_for(tmp_path: Path) -> None:
     timed(tmp_path, writing)
     with pytest.raises(RunFailed, match="FileExistsError"):
         timed(tmp_path, writing, cache=kept)
+
+
+LOOP = sleeper.TOY.partition("for iteration")
+ELSEWHERE = f"{sleeper.PARTS}\n\ndef train(args, envs, optimizer):\n" + textwrap.indent("".join(LOOP[1:]), "    ")
+
+
+def test_what_steps_and_trains_may_stand_in_files_that_were_given(tmp_path: Path) -> None:
+    other = tmp_path / "training.py"
+    other.write_text(ELSEWHERE)
+    script = tmp_path / "script.py"
+    script.write_text(
+        f"import argparse\nimport time\n\nfrom training import Envs, Optimizer, train\n{sleeper.SETUP}"
+        "train(args, envs, optimizer)\n"
+    )
+    with pytest.raises(RunFailed, match="no environment step"):
+        measure(Run(script), SHORT)
+    found = measure(Run(script, together=(other,)), SHORT)
+    assert (found.iterations, found.steps) == (3, 3 * STEPS)
+    for phase, seconds in found.split.items():
+        assert PER_ITERATION[phase] <= seconds * STEPS < 2 * PER_ITERATION[phase] + 0.01, phase
+    assert set(found.split) == set(PER_ITERATION)
+    assert not list(tmp_path.rglob("training*.pyc"))

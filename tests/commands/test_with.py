@@ -91,7 +91,8 @@ def test_diff_tells_of_it_first() -> None:
     names = [line.split()[0] for line in shown.stdout.splitlines() if line.strip()]
     assert names.index("one-file") < names.index("flags")
     blamed = run("blame", "train.py", "--with", "agent.py")
-    assert any("one-file" in line and "class Agent" in line for line in blamed.stdout.splitlines())
+    (agent,) = (line for line in blamed.stdout.splitlines() if "class Agent" in line)
+    assert agent.split()[:2] == ["one-file", "agent.py:5"]
 
 
 @pytest.mark.slow
@@ -106,3 +107,24 @@ def test_verify_converts_nothing_where_a_conversion_is_given() -> None:
     done = run("verify", "train.py", "agent.py", "--with", "agent.py")
     assert done.exit_code == 2
     assert "leave CONVERTED out" in done.stderr
+
+
+def test_advice_names_the_file_and_its_own_columns() -> None:
+    text = NETWORK.replace("    ", "\t") + "\n\t\treturn Categorical(logits=x)\n"
+    Path("agent.py").write_text(text)
+    alone, both = (run("advise", "train.py", *given, "--format", "json") for given in ((), ("--with", "agent.py")))
+    assert {"LA301"}.isdisjoint(f["code"] for f in json.loads(alone.stdout)["scripts"][0]["advice"])
+    found = [f for f in json.loads(both.stdout)["scripts"][0]["advice"] if f["code"] == "LA301"]
+    assert {f["file"] for f in found} == {"agent.py"}
+    for finding in found:
+        assert text.splitlines()[finding["line"] - 1][finding["column"] - 1 :].startswith("Categorical(")
+    shown = run("advise", "train.py", "--with", "agent.py").stdout
+    assert f"agent.py:{found[0]['line']}:{found[0]['column']}: LA301" in shown
+
+
+@pytest.mark.parametrize("command", ["advise", "bench"])
+def test_a_file_that_is_not_imported_is_bad_usage_of_any_command(command: str) -> None:
+    Path("other.py").write_text("x = 1\n")
+    done = run(command, "train.py", "--with", "other.py")
+    assert done.exit_code == 2, done.output
+    assert "neither train.py nor another file given with it imports it" in done.output

@@ -19,7 +19,7 @@ from rich.console import Console
 from scripts import PARTS, script
 from tiers import slow_but_each
 
-from transformer import Conversion, SelectionError, Skipped, convert
+from transformer import Applied, Conversion, SelectionError, Skipped, convert
 from transformer.commands.report import Result, print_report
 from transformer.conversion import pipeline
 from transformer.conversion.selection import chosen_names
@@ -120,7 +120,7 @@ def test_a_flag_that_nothing_would_read_is_left_out() -> None:
     conversion = golden.conversion_of(golden.FIXTURES / "plain_prints.py")
     outcome = next(s.outcome for s in conversion.steps if s.transform.name == "cudagraphs")
     assert isinstance(outcome, Skipped)
-    assert outcome.reason == "no variable holds a device to which tensors are moved"
+    assert outcome.reason == "the script names no device, and computes on the CPU"
     assert "cudagraphs" not in conversion.source
     assert conversion.options == (("compile", "--compile"),)
     selected = convert(conversion.original, select=["flags", "tensor-lr"])
@@ -228,3 +228,17 @@ def test_result_does_not_hang_on_the_hash_seed() -> None:
 def test_lines_outside_the_training_loop_stay_byte_for_byte() -> None:
     odd = "TABLE = {  'a' :1,\n   'b':2 }   # odd,  but ours\nx=  [ 1,2 ,\n 3]\n\n\n"
     assert odd in convert(script({"functions": odd})).source
+
+
+def eager_update() -> Conversion:
+    """A conversion whose update reads a list of numbers, and stays eager."""
+    return convert(script({"optimize": "loss = loss + 0 * sum(ratio.tolist())\n" + PARTS["optimize"]}))
+
+
+def test_no_rate_becomes_a_tensor_for_an_update_that_stays_eager() -> None:
+    conversion = eager_update()
+    outcomes = {s.transform.name: s.outcome for s in conversion.steps}
+    assert isinstance(outcomes["compile"], Applied) and not outcomes["compile"].recommended
+    assert isinstance(outcomes["tensor-lr"], Skipped) and outcomes["tensor-lr"].kind == "not needed"
+    assert "torch.tensor(" not in conversion.source and "capturable" not in conversion.source
+    assert "torch.compile(" in conversion.source

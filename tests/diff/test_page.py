@@ -1,4 +1,5 @@
 import html
+import io
 import json
 import re
 import time
@@ -7,11 +8,13 @@ from pathlib import Path
 
 import hand_made
 import pytest
+from rich.console import Console
 from test_verified import REPORT
 
 from transformer import convert
+from transformer.commands.report import Result, print_report
 from transformer.conversion.result import Conversion
-from transformer.conversion.told import left_as_it_was
+from transformer.conversion.told import counts, left_as_it_was
 from transformer.diff.highlight import html_line
 from transformer.diff.outline import outline
 from transformer.diff.page import render_page
@@ -189,3 +192,17 @@ def test_the_verdict_and_what_was_left_stand_above_all_else():
     unneeded = [s.transform.name for s in conversion.steps if not s.applied and s not in left]
     shown = re.sub(r'<details class="unneeded">.*?</details>', "", overview.partition("</table>")[0], flags=re.DOTALL)
     assert not [name for name in unneeded if f"#step-{name}" in shown]
+
+
+def test_the_page_counts_as_the_terminal_does_and_gives_each_transform_one_reason():
+    conversion = convert(Path(FIXTURES[0].parent, "acts_into_memory.py").read_text())
+    page = render_page(conversion, "train.py")
+    summaries = re.findall(r"<summary>(.*?)</summary>", page)
+    report = io.StringIO()
+    print_report(Console(file=report, width=200), [Result("train.py", conversion)])
+    assert summaries.count(counts(conversion)) == 2
+    assert f"{counts(conversion)}; -v says why" in report.getvalue()
+    for one in left_as_it_was(conversion):
+        for name in one.names:
+            section = page.partition(f'<section id="step-{name}"')[2].partition("</section>")[0]
+            assert html.escape(one.reason).replace("&#x27;", "&#39;") in re.sub(r"</?code>", "`", section)

@@ -295,3 +295,34 @@ def test_a_method_that_may_be_another() -> None:
     assert found.code == "LC005"
     assert found.line == 26
     assert found.message.startswith("learner.learn() seems to step the optimizer on line 10")
+
+
+ELSEWHERE = """
+import random
+import torch
+
+memory = []
+optimizer = torch.optim.Adam(net.parameters())
+
+def learn():
+    batch = <batch>
+    loss = net(batch).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+def play():
+    for _ in range(9):
+        obs, reward, done, info = env.step(env.action_space.sample())
+"""
+
+
+@pytest.mark.parametrize(
+    ("batch", "stored"),
+    [("random.sample(memory, 8)", True), ("memory.sample(8)", True), ("torch.stack(memory)", False)],
+)
+def test_what_to_do_is_about_the_kind_of_training(batch: str, stored: bool) -> None:
+    (found,) = convert(ELSEWHERE.replace("<batch>", batch)).diagnostics
+    assert found.code == "LC005"
+    assert ("below that learns from stored ones" in found.advice) == stored
+    assert ("epoch and minibatch loops" in found.advice) != stored

@@ -167,6 +167,10 @@ class TestKeys:
         assert len(set(keys)) == 8
         assert key_of(b"x", "a.py", {"select": ("a",)}) == key_of(b"x", "a.py", {"select": ("a",)})
 
+    def test_files_beside_the_script_count_where_some_were_given(self) -> None:
+        keys = [key_of(b"x", "a.py", {}, others) for others in ({}, {"b.py": b"x"}, {"c.py": b"x"}, {"b.py": b"y"})]
+        assert len(set(keys)) == 4
+
     def test_the_converter_counts(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         package = tmp_path / "package"
         (package / "templates").mkdir(parents=True)

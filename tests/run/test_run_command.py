@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from running import Runner, quick
+from scripts import PARTS
 from scripts import script as build
 
 from transformer.run.harness.program import Facts, Program, facts_file, files_of
@@ -133,6 +134,74 @@ class TestAsTheOriginal:
         shown, file = runner.run(script).stdout.rstrip("\n").rsplit("\n", 1)
         assert shown == "class A:\n    x = 1\n    y = 2\ndef f():\n    return 3"
         assert Path(file).read_text() == converted
+
+
+TOGETHER = build(
+    {
+        "stdlib": "import sys",
+        "agent": "",
+        "third_party": "from agent import Agent, greet",
+        "functions": "greet()\nsys.exit()",
+    }
+)
+AGENT_IMPORTS = "import torch.nn as nn\nfrom torch.distributions.categorical import Categorical\nimport words\n"
+AGENT = f"{AGENT_IMPORTS}\n\n{{}}\n\n\n{PARTS['agent']}\n"
+GREETS, FAILS = "def greet():\n    print(words.HERE)", "def greet():\n    raise ValueError(words.HERE)"
+
+
+class TestSeveralFiles:
+    @pytest.fixture
+    def several(self, stubbed: Runner) -> Runner:
+        stubbed.write(TOGETHER)
+        stubbed.write(AGENT.format(GREETS), "agent.py")
+        stubbed.write("HERE = 'first'\n", "words.py")
+        return stubbed
+
+    def converted(self, runner: Runner, **stands: str) -> tuple[str, set[str]]:
+        """What a run prints, and the entries of the cache after it."""
+        for name, text in stands.items():
+            runner.write(text, f"{name}.py")
+        found = runner.run("ppo.py", "--with", "agent.py")
+        assert found.returncode == 0, found.stderr
+        return found.stdout.splitlines()[-1], {p.name for p in runner.cache.iterdir() if p.is_dir()}
+
+    def test_what_every_file_holds_decides_on_the_entry(self, several: Runner) -> None:
+        said, first = self.converted(several)
+        assert (said, len(first)) == ("first", 1)
+        (text,) = several.cache.glob("*/ppo.py")
+        assert "# From agent.py\ndef greet():" in text.read_text()
+        assert self.converted(several) == ("first", first)
+        said, second = self.converted(several, agent=AGENT.format(GREETS.replace("HERE", "HERE.upper()")))
+        assert (said, len(second)) == ("FIRST", 2)
+        said, third = self.converted(several, words="HERE = 'second'\n")
+        assert (said, len(third)) == ("SECOND", 3)
+
+    def test_a_file_that_was_not_given_may_forbid_it_later(self, several: Runner) -> None:
+        self.converted(several)
+        several.write("import agent\nHERE = 'third'\n", "words.py")
+        refused = several.run("ppo.py", "--with", "agent.py")
+        assert refused.returncode == 1
+        assert "words.py:1:1: LC009 also imports agent.py" in refused.stderr
+
+    def test_a_file_that_is_not_imported_is_bad_usage(self, several: Runner) -> None:
+        several.write("x = 1\n", "other.py")
+        failed = several.run("ppo.py", "--with", "agent.py", "--with", "other.py")
+        assert failed.returncode == 2
+        assert "--with other.py: neither ppo.py nor another file given with it imports it" in failed.stderr
+
+    def test_tracebacks_name_the_file(self, several: Runner) -> None:
+        several.write(AGENT.format(FAILS), "agent.py")
+        failed = several.run("ppo.py", "--with", "agent.py")
+        assert failed.returncode == 1
+        line = AGENT.format(FAILS).splitlines().index("    raise ValueError(words.HERE)") + 1
+        assert f'File "{(several.folder / "agent.py").resolve()}", line {line}, in greet' in failed.stderr
+        assert f'File "{several.folder / "ppo.py"}", line {TOGETHER.splitlines().index("greet()") + 1}' in failed.stderr
+
+    def test_what_to_try_where_a_script_of_several_files_is_given_alone(self, several: Runner) -> None:
+        several.write("from agent import Agent\n")
+        refused = several.run("ppo.py")
+        assert refused.returncode == 1
+        assert f"try --with {several.folder / 'agent.py'}" in several.run(several.folder / "ppo.py").stderr
 
 
 SPAWNING = """\

@@ -157,9 +157,15 @@ NOOPS = [
     NoOp(
         "no device",
         NO_DEVICE,
-        "no variable holds a device to which tensors are moved",
+        "the script names no device, and computes on the CPU",
         also=("policy",),
         kind="not needed",
+    ),
+    NoOp(
+        "a device that only a class is told of",
+        NO_DEVICE | {"agent": PARTS["agent"] + "\n\n    def on(self, x):\n        return x.to(self.device)"},
+        "names the device, but where the training loop stands nothing is moved to it: write `network.to(device)`",
+        also=("policy",),
     ),
     NoOp("minibatches of array indices", {"metrics": ""}, NOT_A_TENSOR.format("mb_inds"), also=UPDATED),
     NoOp(

@@ -17,7 +17,13 @@ from transformer.verify.harness.job import Episodes
 from transformer.verify.length import Length, find_length
 from transformer.verify.names import OTHER_ARGUMENTS
 from transformer.verify.options import Option, with_option
-from transformer.verify.other_arguments import OTHER_ITERATIONS, every_other_switch, most_that_run, other_arguments
+from transformer.verify.other_arguments import (
+    OTHER_ITERATIONS,
+    every_other_switch,
+    most_that_run,
+    other_arguments,
+    rare_log,
+)
 from transformer.verify.record import record_run
 from transformer.verify.recording import Site
 from transformer.verify.run import Run
@@ -407,3 +413,24 @@ def test_options_that_break_the_original_are_left_out(tmp_path: Path) -> None:
     assert not any("--num-minibatches" in other.args for other in verification.other_arguments)
     (note,) = (n for n in verification.notes if "--num-minibatches" in n)
     assert "AssertionError" in note
+
+
+RARE = """
+import argparse
+for episode in range(9):
+    score = play()
+    if episode % <every> == 0:
+        print(score)
+"""
+
+
+@pytest.mark.parametrize(
+    ("every", "how"), [("args.log_every", "`-- --log-every 1` lets it"), ("20", "with more --iterations it may")]
+)
+def test_where_a_script_would_log_is_told(every: str, how: str) -> None:
+    source, options = RARE.replace("<every>", every), [Option("--log-every", "log_every", 50)]
+    test = f"episode % {every} == 0"
+    site = Site("condition", 5, f"if {test}", "", TWO, frozenset({"false"}), None, None)
+    assert rare_log(source, options, [site]) == f"line 5 logs where `{test}`: {how}"
+    seen = dataclasses.replace(site, seen=frozenset(TWO))
+    assert rare_log(source, options, [seen]) == "with more --iterations they may be"

@@ -8,6 +8,8 @@ from replay_script import changed, learning_first, replay
 from transformer import convert
 from transformer.verify import compare
 from transformer.verify.length import WARM_UP, find_length
+from transformer.verify.options import Option
+from transformer.verify.other_arguments import draws_at_random
 from transformer.verify.record import record_run
 from transformer.verify.run import Run
 
@@ -76,3 +78,40 @@ def test_an_update_above_the_step_of_the_environment(script: Path) -> None:
     original = record_run(Run(script, source=source), stepwise=True)
     assert compare(original, record_run(Run(script, source=conversion.source), stepwise=True)) == ()
     assert compare(original, record_run(Run(script, source=plain.source), stepwise=True)) != ()
+
+
+RANDOM = """
+    if global_step < args.start_steps:
+        actions = np.array([envs.action_space.sample()])
+    else:
+        q_values = q_network(torch.Tensor(obs).to(device))
+        actions = 2 * torch.argmax(q_values, dim=1).cpu().numpy() - 1
+"""
+
+
+def drawing(steps: int, **parts: str) -> str:
+    """A script that draws its actions for so long, unless an option says otherwise."""
+    space = "Box = type('Box', (), {'sample': lambda self: random.choice((-1, 1))})\n\n\n"
+    space += "class Envs:\n    action_space = Box()\n"
+    option = f'    parser.add_argument("--start-steps", type=int, default={steps})\n'
+    return (
+        replay(act=RANDOM, **parts)
+        .replace("class Envs:\n", space)
+        .replace("    return parser", f"{option}    return parser")
+    )
+
+
+def test_actions_are_drawn_for_no_longer_than_nothing_is_learned(script: Path) -> None:
+    script.write_text(drawing(3000))
+    length = find_length(Run(script))
+    assert (length.warm_up, length.acts) == ((), ("--start-steps", str(length.begins)))
+    shortened = length.shortened(Run(script), 10)
+    assert shortened.args == ("--start-steps", "22", "--total-timesteps", "31")
+    script.write_text(drawing(10))
+    assert find_length(Run(script)).acts == ()
+
+
+def test_how_long_actions_are_drawn_is_told_by_the_condition_around_it() -> None:
+    options = [Option("--start-steps", "start_steps", 3000), Option("--tau", "tau", 0.05)]
+    assert draws_at_random(drawing(3000), options) == options[:1]
+    assert draws_at_random(replay(), options) == []

@@ -27,6 +27,8 @@ class Finding:
     message: str
     transform: str | None = None
     """The transform that rewrites this place; None if there is none."""
+    file: str = ""
+    """The file that it is in, where that is not the script but one that was given with it."""
 
 
 @dataclass(frozen=True)

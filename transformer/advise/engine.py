@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from transformer.advise.base import Finding
 from transformer.advise.rules import RULES
 from transformer.advise.study import Study
 from transformer.conversion import pipeline
+from transformer.conversion.together.one_file import one_file
 from transformer.recognition import refusals
 from transformer.recognition.refusals import Unconvertible
 from transformer.syntax.diagnostics import Diagnostic, at
@@ -30,6 +33,29 @@ def advise(code: str) -> tuple[Finding, ...]:
         return _checked(code, _found(code))
     except RecursionError:
         raise Unconvertible(at(None, "LC008", "the file is nested too deeply")) from None
+
+
+def advise_together(script: Path, code: str, given: Sequence[Path]) -> tuple[Finding, ...]:
+    """The same for a script with files that it imports, as the one file that they make.
+
+    Args:
+        script: the script.
+        code: its text.
+        given: the files, as the user names them.
+
+    Raises:
+        OSError: one of the files cannot be read.
+        SelectionError: one of them is not imported.
+        Unconvertible: as for `advise`; or the files do not make one.
+    """
+    one = one_file(script, code, given)
+    if one is None:
+        return advise(code)
+    found = []
+    for finding in advise(one.text):
+        file, line, column = one.origin(finding.line, finding.column)
+        found.append(replace(finding, line=line, column=column, file=file, message=one.told(finding.message)))
+    return tuple(sorted(found, key=lambda f: (f.file, f.line, f.column, f.code, f.message)))
 
 
 def nothing_hot(code: str) -> Diagnostic | None:

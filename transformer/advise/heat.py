@@ -17,6 +17,7 @@ from transformer.syntax.query import method, names_in, walk
 from transformer.syntax.tree import Loop, Tree
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 Role = Literal["environment", "update", "inner", "iteration"]
 
 
@@ -77,6 +78,14 @@ class Heats:
     def functions(self) -> dict[Function, Heat]:
         """The functions of the file that training calls."""
         return self._called
+
+    def entered(self, call: ast.Call) -> list[Function]:
+        """The functions and methods of the file that a call may enter."""
+        return next((entered for one, entered in self._calls if one is call), [])
+
+    def calls_of(self, function: Function) -> list[ast.Call]:
+        """The calls that may enter a function of the file."""
+        return [call for call, entered in self._calls if function in entered]
 
     def _around(self, node: ast.AST) -> Heat | None:
         loops = self.loops(node)

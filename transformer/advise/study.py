@@ -6,12 +6,12 @@ import ast
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
-from transformer.advise.heat import Heat, Heats, is_network
+from transformer.advise.heat import FUNCTIONS, Function, Heat, Heats, is_network
 from transformer.dataflow.access import access
 from transformer.facts.torch_api import names
 from transformer.recognition.history import History
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import method, names_in, parameters, statements, walk
+from transformer.syntax.query import method, names_in, parameters, receiver, statements, walk
 from transformer.syntax.tree import Loop, Scope, Tree
 from transformer.values.tensors import Tensors, values
 
@@ -92,6 +92,8 @@ class Study:
         self.heats = Heats(self.roles)
         self._views: dict[Scope, tuple[_View, _Tensors]] = {}
         self._sent_names: dict[Scope, set[str]] = {}
+        self._returns: dict[Function, bool] = {}
+        self._asked: set[Function] = set()
 
     @cached_property
     def calls(self) -> tuple[ast.Call, ...]:
@@ -152,7 +154,35 @@ class Study:
         """Whether an expression is known to be a tensor that may be on a device; unknown values are not."""
         if not self.uses_device or self._bound_inside(node):
             return False
-        return self._view(node)[1].tensor(node) and not self.on_host(node)
+        if self._view(node)[1].tensor(node):
+            return not self.on_host(node)
+        return self._returned(node) or self._has_gradients(node)
+
+    def _has_gradients(self, node: ast.expr) -> bool:
+        """Whether a name is a tensor as `backward()` is called of what it was assigned."""
+        passes = (receiver(c) for c in self.calls if method(c) == "backward")
+        names = [n for n in passes if isinstance(node, ast.Name) and isinstance(n, ast.Name) and n.id == node.id]
+        return any(self.bindings(n) == self.bindings(node) != () for n in names)  # type: ignore[arg-type]
+
+    def _returned(self, node: ast.expr) -> bool:
+        """Whether an expression is what functions of the file return: a tensor each, or None."""
+        calls: list[ast.expr] = [node]
+        if isinstance(node, ast.Name):
+            calls = [value for stmt in self.bindings(node) for value in values(stmt, node.id)]
+        functions = [f for call in calls if isinstance(call, ast.Call) for f in self.heats.entered(call)]
+        return bool(functions) and len(functions) >= len(calls) and all(map(self._returns_tensor, functions))
+
+    def _returns_tensor(self, function: Function) -> bool:
+        if function not in self._returns:
+            self._returns[function] = False  # of one that calls itself nothing is known
+            given = (n.value for n in self.returns(function))
+            found = [v for v in given if v is not None and not (isinstance(v, ast.Constant) and v.value is None)]
+            self._returns[function] = bool(found) and all(map(self.tensor, found))
+        return self._returns[function]
+
+    def returns(self, function: Function) -> list[ast.Return]:
+        """The statements by which a function itself returns."""
+        return [n for n in walk(function) if isinstance(n, ast.Return) and self.tree.scope_of(n) is function]
 
     def _bound_inside(self, node: ast.expr) -> bool:
         """Whether an expression reads a name that a comprehension or lambda around it binds."""
@@ -214,10 +244,38 @@ class Study:
         if any(step in around for step in steps):
             return True
         stmt = self.tree.statement(node)
+        if isinstance(stmt, ast.Return):
+            return self._is_action(stmt, node)
         if not isinstance(stmt, (ast.Assign, ast.AnnAssign)):
             return False
-        targets = stmt.targets if isinstance(stmt, ast.Assign) else [stmt.target]
-        return bool(names_in(targets) & self._sent(self.tree.scope_of(stmt)))
+        bound = names_in(stmt.targets if isinstance(stmt, ast.Assign) else [stmt.target])
+        if bound & self._sent(self.tree.scope_of(stmt)):
+            return True
+        function = self.tree.scope_of(stmt)
+        returns = self.returns(function) if isinstance(function, FUNCTIONS) else []
+        parts = (part for r in returns if r.value is not None for part in elements(r.value))
+        return any(isinstance(p, ast.Name) and p.id in bound and self.for_environment(p) for p in parts)
+
+    def _is_action(self, stmt: ast.Return, node: ast.expr) -> bool:
+        """Whether what a function returns here, or the part of it that holds `node`, is an action to its callers."""
+        function = self.tree.scope_of(stmt)
+        if stmt.value is None or not isinstance(function, FUNCTIONS) or function in self._asked:
+            return False
+        parts = elements(stmt.value)
+        place = next((i for i, part in enumerate(parts) if any(n is node for n in walk(part))), 0)
+        self._asked.add(function)
+        try:
+            return any(self._takes_action(call, place, len(parts)) for call in self.heats.calls_of(function))
+        finally:
+            self._asked.discard(function)
+
+    def _takes_action(self, call: ast.Call, place: int, parts: int) -> bool:
+        """Whether one of the parts that a call returns goes to the environment."""
+        stmt = self.tree.parents[call]
+        target = stmt.targets[0] if isinstance(stmt, ast.Assign) else None
+        if parts > 1 and isinstance(target, ast.Tuple) and len(target.elts) == parts:
+            return bool(names_in([target.elts[place]]) & self._sent(self.tree.scope_of(call)))
+        return self.for_environment(call)
 
     def _sent(self, scope: Scope) -> set[str]:
         """Names in a scope whose values are passed to the environment, directly or through other names."""
@@ -241,6 +299,11 @@ class Study:
     def steps_environment(self, loop: Loop) -> bool:
         """Whether a loop steps the environment."""
         return any(loop in self.tree.loops_around(s) for s in self.roles.env_steps)
+
+
+def elements(value: ast.expr) -> list[ast.expr]:
+    """The parts of what a function returns: those of a tuple, or the whole."""
+    return value.elts if isinstance(value, ast.Tuple) else [value]
 
 
 def keyword(call: ast.Call, name: str) -> object:

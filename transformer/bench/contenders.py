@@ -62,11 +62,12 @@ def line_up(
         CannotBench: --tune is given with a converted script, the original cannot be converted, or a script is not
             Python or does not exist.
         OSError: a script cannot be read.
+        SelectionError: a file is given with the original that it does not import.
     """
     contenders = [Contender(ORIGINAL, original)]
     if rungs:
         asked = {"precision": True} if precision else {}
-        source = _converted_source(original.script, converted, **asked)
+        source = _converted_source(original, converted, **asked)
         if precision and PRECISION not in find_flags(source).by_use:
             raise CannotBench("--precision: the script has no such flag; `lean-convert --precision -v` says why")
         contenders += _rungs(original, source, rungs)
@@ -74,13 +75,11 @@ def line_up(
     if rungs and tune:
         if converted is not None:
             raise CannotBench("--tune converts the original itself: leave the converted script out")
-        tuned = _rungs(original, _converted_source(original.script, None, tune=True), rungs)
+        tuned = _rungs(original, _converted_source(original, None, tune=True), rungs)
         contenders += (replace(contender, name=f"{contender.name}, tuned") for contender in tuned)
     numbers = [number for number in dict.fromkeys(env_workers) if number]
     if rungs and numbers:
-        contenders += _with_workers(
-            original, _converted_source(original.script, converted, workers=True), rungs, numbers
-        )
+        contenders += _with_workers(original, _converted_source(original, converted, workers=True), rungs, numbers)
     return contenders + [_other(original, described) for described in against]
 
 
@@ -119,16 +118,15 @@ def _rungs(original: Run, source: str, rungs: Sequence[str]) -> Iterator[Contend
         yield Contender(rung, run, "cudagraphs" in wanted, reason)
 
 
-def _converted_source(original: Path, converted: Path | None, **asked: bool) -> str:
+def _converted_source(original: Run, converted: Path | None, **asked: bool) -> str:
     try:
         if converted is not None:
             return text.read(converted).content
-        _, conversion = convert_script(str(original), (), **asked)
+        _, conversion = convert_script(str(original.script), original.together, **asked)
     except text.NotText as error:
         raise CannotBench(str(error)) from None
     if not conversion.converted:
-        reasons = "\n".join(f"{original}:{d.line}:{d.column}: {d.code} {d.message}" for d in conversion.errors)
-        raise CannotBench(f"the original cannot be converted:\n{reasons}")
+        raise CannotBench(conversion.refusal(str(original.script)))
     return conversion.source
 
 
@@ -142,5 +140,5 @@ def _other(original: Run, described: str) -> Contender:
     path, own = Path(words[0]), words[1:]
     if not path.is_file():
         raise CannotBench(f"--against: {words[0]!r} does not exist")
-    run = replace(original, script=path, args=(*original.args, *own))
+    run = replace(original, script=path, args=(*original.args, *own), together=())
     return Contender(shlex.join([path.name, *own]), run, other=True)

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from transformer.bench.baton import Baton
-from transformer.bench.phases import Places, find_places
+from transformer.bench.phases import Places, find_places, find_places_together
+from transformer.recognition.refusals import Unconvertible
 from transformer.syntax import text
 from transformer.verify.run import Run, RunFailed, Started
 
@@ -205,6 +206,8 @@ def measuring(
             "started": time.perf_counter(),
             "env_steps": places.env_steps,
             "phases": places.phases,
+            "others": places.others,
+            "phases_in": places.phases_in,
             "steps_per_iteration": None if places.phases else steps_per_iteration,
             "burnin": length.burnin,
             "turns": length.turns,
@@ -226,10 +229,15 @@ def places_of(run: Run) -> Places:
         OSError: it cannot be read.
     """
     try:
-        places = find_places(run.source if run.source is not None else text.read(run.script).content)
+        if run.source is None and run.together:
+            places = find_places_together(run.script, run.together)
+        else:
+            places = find_places(run.source if run.source is not None else text.read(run.script).content)
     except (SyntaxError, ValueError, text.NotText) as error:
         raise RunFailed(f"{run.script.name} is not Python: {error}") from None
-    if not places.env_steps:
+    except Unconvertible as refusal:
+        raise RunFailed("; ".join(f"{d.file}:{d.line}: {d.message}" for d in refusal.diagnostics)) from None
+    if not places.env_steps and not places.others:
         raise RunFailed("no environment step was found in the script: a call x.step(action) whose result is kept")
     return places
 

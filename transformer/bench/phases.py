@@ -7,12 +7,15 @@ functions, so it does not matter whether a phase is written out in the training 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TypeAlias
 
+from transformer.conversion.together.one_file import one_file
 from transformer.recognition.history import History
 from transformer.recognition.roles import Roles
+from transformer.syntax import text
 from transformer.syntax.query import backwards
 from transformer.syntax.tree import Tree
 
@@ -33,6 +36,10 @@ class Places:
     absent if it cannot be separated from its surroundings."""
     stepwise: bool = False
     """Whether the loop around the phases steps the environment once per iteration: its rollout is one step."""
+    others: Mapping[str, tuple[Position, ...]] = field(default_factory=dict)
+    """Calls that step an environment in files that were given with the script, by their paths without links."""
+    phases_in: str | None = None
+    """The file that holds the phases, where that is one of these."""
 
 
 def find_places(code: str) -> Places:
@@ -46,6 +53,49 @@ def find_places(code: str) -> Places:
     phases = _Phases(roles)
     found = phases.find()
     return Places(tuple(map(_position, acting)), found, ROLLOUT in found and phases.is_one_step(found[ROLLOUT][0]))
+
+
+def find_places_together(script: Path, given: Sequence[Path]) -> Places:
+    """Search a script and files that it imports, as the one file that they make; each place is where it stands now.
+
+    Raises:
+        OSError: a file cannot be read.
+        SelectionError: the script does not import one of the files.
+        SyntaxError, ValueError, Unconvertible: they do not make one.
+    """
+    one = one_file(script, text.read(script).content, given)
+    if one is None:
+        raise ValueError("not Python source")
+    found = find_places(one.text)
+    paths = {name: script if not name else Path(name) for name, _ in one.origins}
+    trees = {name: ast.parse(path.read_bytes()) for name, path in paths.items()}
+    whole = ast.parse(one.text)
+
+    def place(position: Position, kind: type[ast.AST]) -> tuple[str, Position]:
+        name, line = one.origins[position[0] - 1]
+        # A name may be another in the one file, so that columns are not the same
+        which = _in_line(whole, position[0], kind).index(position)
+        return name, _in_line(trees[name], line, kind)[which]
+
+    steps: dict[str, list[Position]] = {}
+    for position in found.env_steps:
+        name, there = place(position, ast.Call)
+        steps.setdefault(name, []).append(there)
+    phases = {p: (place(first, ast.stmt), place(last, ast.stmt)) for p, (first, last) in found.phases.items()}
+    holding = next((first[0] for first, _ in phases.values()), "")
+    return replace(
+        found,
+        env_steps=tuple(steps.pop("", ())),
+        phases={p: (first[1], last[1]) for p, (first, last) in phases.items()},
+        others={str(paths[name].resolve()): tuple(positions) for name, positions in steps.items()},
+        phases_in=str(paths[holding].resolve()) if holding else None,
+    )
+
+
+def _in_line(tree: ast.Module, line: int, kind: type[ast.AST]) -> list[Position]:
+    """Where nodes of a kind begin that begin in a line."""
+    found = (n for n in ast.walk(tree) if isinstance(n, kind) and getattr(n, "lineno", 0) == line)
+    return sorted({_position(node) for node in found})
 
 
 class _Phases:

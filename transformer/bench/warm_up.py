@@ -7,7 +7,6 @@ from dataclasses import replace
 from transformer.bench.bench import Task
 from transformer.bench.measure import places_of
 from transformer.verify.length import find_length
-from transformer.verify.options import with_option
 from transformer.verify.verify import STEPS
 
 
@@ -30,10 +29,7 @@ def past_warm_up(task: Task, burnin: int | None) -> Task:
     found = find_length(original)
     if not found.stepwise:
         return task
-    contenders = [
-        replace(c, run=replace(c.run, args=with_option(c.run.args, found.warm_up))) if found.warm_up else c
-        for c in task.contenders
-    ]
+    contenders = [replace(c, run=found.sooner(c.run)) for c in task.contenders]
     burnin = found.begins + (STEPS if burnin is None else burnin)
     length = replace(task.length, burnin=burnin, only_stored=found.begins)
     return replace(task, contenders=contenders, length=length)

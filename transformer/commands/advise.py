@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,11 +15,22 @@ from transformer.advise import engine
 from transformer.advise.base import Finding
 from transformer.advise.rules import RULES
 from transformer.commands.convert import SCRIPT
-from transformer.commands.report import diagnostic_as_json, linked, pointed, print_diagnostics, print_line, screen
-from transformer.conversion.of_file import STDIN, read_script
+from transformer.commands.report import (
+    diagnostic_as_json,
+    linked,
+    pointed,
+    print_diagnostics,
+    print_line,
+    screen,
+    shown,
+)
+from transformer.commands.selection import together_option
+from transformer.conversion.of_file import NO_FOLDER, STDIN, read_script
+from transformer.conversion.selection import SelectionError
+from transformer.conversion.together.gathered import NotImported
 from transformer.recognition.refusals import Unconvertible
 from transformer.syntax import text
-from transformer.syntax.diagnostics import Diagnostic, excerpt
+from transformer.syntax.diagnostics import Diagnostic
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,20 +40,23 @@ BY_CODE = {rule.code: rule for rule in RULES}
 
 @click.command()
 @click.argument("scripts", nargs=-1, required=True, type=SCRIPT, metavar="SCRIPT...")
+@together_option
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="Form of the report.")
 @click.option("--strict", is_flag=True, help="Exit with 1 if there is advice.")
-def advise(scripts: tuple[str, ...], form: str, strict: bool) -> None:
+def advise(scripts: tuple[str, ...], together: tuple[Path, ...], form: str, strict: bool) -> None:
     """Report what costs time in each eager SCRIPT (`-` is standard input), whether or not it can be converted.
 
     Each piece of advice has its position, its reason and what to write instead; `lean-convert explain CODE` says more.
 
-    A script without a training loop is reported as such.
+    A script without a training loop is reported as such. With --with FILE, what SCRIPT imports of FILE is read with it.
 
     Exit codes: 0 done; 1 a script is not Python, or --strict was given and there is advice; 2 bad usage, or a file
     cannot be read.
     """
-
-    results = [advise_script(script) for script in scripts]
+    try:
+        results = [advise_script(script, together) for script in scripts]
+    except SelectionError as error:
+        raise click.UsageError(str(error)) from None
     if form == "json":
         click.echo(json.dumps(as_json(results), indent=2))
     else:
@@ -75,13 +90,23 @@ class Advised:
         return self.failure is None and not self.diagnostics
 
 
-def advise_script(script: str) -> Advised:
-    """Read a script and give advice on it; `-` is standard input. Errors are part of the result."""
+def advise_script(script: str, together: Sequence[Path] = ()) -> Advised:
+    """Read a script and give advice on it; `-` is standard input. Errors are part of the result.
+
+    Args:
+        script: as the user names it.
+        together: files that it imports, to be read with it.
+
+    Raises:
+        SelectionError: one of these is not imported.
+    """
     name = "<stdin>" if script == STDIN else script
     source = ""
     try:
         source = read_script(script).content
-        found = engine.advise(source)
+        if together and script == STDIN:
+            raise NotImported(NO_FOLDER)
+        found = engine.advise_together(Path(script), source, together) if together else engine.advise(source)
         return Advised(name, found, source, nothing_hot=None if found else engine.nothing_hot(source))
     except OSError as error:
         return Advised(name, failure=f"{name} cannot be read: {error.strerror or error}")
@@ -113,6 +138,7 @@ def _finding_as_json(finding: Finding) -> dict[str, Any]:
     return {
         "code": finding.code,
         "weight": rule.weight,
+        **({"file": finding.file} if finding.file else {}),
         "line": finding.line,
         "column": finding.column,
         "title": rule.title,
@@ -156,9 +182,12 @@ def _print_finding(console: Console, result: Advised, finding: Finding) -> None:
     rule = BY_CODE[finding.code]
     style = linked(console, f"advise#{rule.code.lower()}", "yellow" if rule.weight == "costly" else "cyan")
     print_line(
-        console, f"{result.script}:{finding.line}:{finding.column}: ", (finding.code, style), f" {finding.message}"
+        console,
+        f"{finding.file or result.script}:{finding.line}:{finding.column}: ",
+        (finding.code, style),
+        f" {finding.message}",
     )
-    found = excerpt(result.source, finding.line, finding.column)
+    found = shown(finding.file, finding.line, finding.column, result.source)
     for line in pointed(found) if found else ():
         print_line(console, "    ", line)
     by = f" The transform {finding.transform} does it." if finding.transform else ""

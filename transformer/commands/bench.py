@@ -26,6 +26,8 @@ from transformer.commands.script_runs import (
     python_option,
     terminated_like_interrupted,
 )
+from transformer.commands.selection import together_option
+from transformer.conversion.selection import SelectionError
 from transformer.verify import names
 from transformer.verify.run import Run, RunFailed
 from transformer.verify.verify import STEPS
@@ -62,6 +64,7 @@ def known_modes(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -
 @click.command(cls=WithScriptArgs)
 @click.argument("original", type=FILE)
 @click.argument("converted", type=FILE, required=False)
+@together_option
 @python_option("The interpreter to run all scripts with.")
 @click.option(
     "--against",
@@ -145,6 +148,7 @@ def bench(
     ctx: click.Context,
     original: Path,
     converted: Path | None,
+    together: tuple[Path, ...],
     python: str,
     against: tuple[str, ...],
     against_rounds: int | None,
@@ -166,9 +170,10 @@ def bench(
 ) -> None:
     """Measure how fast ORIGINAL and CONVERTED train, and after how long the conversion has paid off.
 
-    Without CONVERTED, ORIGINAL is converted first. The original and the converted script, with its flags off, with
-    --compile, and on CUDA with --cudagraphs and with both, run in separate processes. They train in turns of a few
-    seconds while the others wait. The arguments after `--` go to all of them. docs/bench.md explains every number.
+    Without CONVERTED, ORIGINAL is converted first, with the files given by --with. The original and the converted
+    script, with its flags off, with --compile, and on CUDA with --cudagraphs and with both, run in separate processes.
+    They train in turns of a few seconds while the others wait. The arguments after `--` go to all of them.
+    docs/bench.md explains every number.
 
     Exit codes: 0 measured, 1 a script failed (the others were measured), 2 could not run.
     """
@@ -179,7 +184,7 @@ def bench(
     limit = Length.seconds if seconds is None and iterations is None else seconds
     length = Length(burn_in or Length.burnin, iterations, limit, turns)
     wanted = [mode for mode in modes or RUNGS if mode != NONE]
-    run = Run(original, script_args(ctx), python=python, timeout=timeout)
+    run = Run(original, script_args(ctx), python=python, timeout=timeout, together=together)
     bars = Bars(screen(to_stderr=True))
     with terminated_like_interrupted(), bars:
         try:
@@ -188,6 +193,8 @@ def bench(
             )
             task = Task(contenders, rounds, length, threads, against_rounds, warm_cache, products=products)
             benchmark = run_benchmark(past_warm_up(task, burn_in), bars)
+        except SelectionError as error:
+            raise click.UsageError(str(error)) from None
         except (RunFailed, CannotBench, OSError) as error:
             said = f"{original}: {error}" if isinstance(error, RunFailed) else str(error)
             if form == "json":

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from transformer.conversion.of_files import not_looked_into
 from transformer.conversion.result import Applied, Conversion, Refused, Skipped, Step
 from transformer.conversion.together import ONE_FILE
-from transformer.conversion.told import depending, left_as_it_was, warnings_told
+from transformer.conversion.told import counts, left_as_it_was, warnings_told
 from transformer.diff.compare import Stats, compare
 from transformer.recognition.arguments import cuda_arguments
 from transformer.recognition.refusals import unparsable
@@ -189,7 +189,7 @@ def _excerpt_as_json(found: Excerpt) -> dict[str, Any]:
 
 def diagnostic_as_json(d: Diagnostic, source: str = "") -> dict[str, Any]:
     """A finding as plain data, with its line if that is known; `source` is the script's text."""
-    found = _excerpt_of(d, source)
+    found = shown(d.file, d.line, d.column, source)
     return {
         **({"file": d.file} if d.file else {}),
         "code": d.code,
@@ -202,16 +202,19 @@ def diagnostic_as_json(d: Diagnostic, source: str = "") -> dict[str, Any]:
     }
 
 
-def _excerpt_of(d: Diagnostic, source: str) -> Excerpt | None:
-    """The line of a finding; None if it is about the whole file, or the file cannot be read."""
-    if (d.line, d.column) == (1, 1):
+def shown(file: str, line: int, column: int, source: str) -> Excerpt | None:
+    """The line of a finding; None if it is about the whole file, or the file cannot be read.
+
+    `source` is the script's text, which is meant if no other file is named.
+    """
+    if (line, column) == (1, 1):
         return None
-    if d.file:
+    if file:
         try:
-            source = Path(d.file).read_text(encoding="utf-8")
+            source = Path(file).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
             return None
-    return excerpt(source, d.line, d.column)
+    return excerpt(source, line, column)
 
 
 def print_report(console: Console, results: Sequence[Result], *, verbose: bool = False) -> None:
@@ -287,7 +290,7 @@ def print_diagnostics(console: Console, script: str, diagnostics: Sequence[Diagn
     for d in diagnostics:
         style = linked(console, f"codes/{d.code}", "red" if d.severity == "error" else "yellow")
         print_line(console, f"{d.file or script}:{d.line}:{d.column}: ", (d.code, style), f" {d.message}")
-        found = _excerpt_of(d, source)
+        found = shown(d.file, d.line, d.column, source)
         for line in pointed(found) if found else ():
             print_line(console, "    ", line)
         print_line(console, (f"    {d.advice}", "dim"))
@@ -363,7 +366,6 @@ def _print_steps(console: Console, result: Result, *, verbose: bool) -> None:
     what = f"{len(result.applied)} transforms applied"
     print_line(console, (what, "bold"), "  ", _line_counts(result.stats))
     applied, left, rest = list[tuple[Cell, ...]](), list[tuple[Cell, ...]](), list[tuple[Cell, ...]]()
-    unneeded = list[str]()
     held = left_as_it_was(result.conversion)
     shown = {name for one in held for name in one.names}
     for step in result.conversion.steps:
@@ -376,24 +378,19 @@ def _print_steps(console: Console, result: Result, *, verbose: bool) -> None:
             if verbose and step.transform.name not in shown:
                 left.append((name, _told(reason, ())))
         elif outcome != "not selected":
-            unneeded.append(step.transform.name)
             rest.append((name, Text(reason, "dim")))
     for one in held:
         code = [line for found in one.places for line in pointed(found)]
         left.append((_named(console, *one.names), _told(one.reason, (*code, one.costs))))
-    others = [] if verbose else depending(result.conversion)
     print_rows(console, applied)
     if left:
         print_line(console, ("left as it was, because", "bold yellow"))
         print_rows(console, left)
-    if unneeded and verbose:
+    if verbose and rest:
         print_line(console, ("not needed here", "bold"))
         print_rows(console, rest)
-    elif unneeded or others:
-        building = f"{len(others)} {'needs' if len(others) == 1 else 'need'} what was left as it was"
-        counts = filter(None, (unneeded and f"{len(unneeded)} not needed here", others and building))
-        more = "-v says why, `lean-convert explain NAME` explains a transform"
-        print_line(console, (f"{', '.join(map(str, counts))}; {more}", "dim"))
+    elif not verbose and (said := counts(result.conversion)):
+        print_line(console, (f"{said}; -v says why, `lean-convert explain NAME` explains a transform", "dim"))
 
 
 def _named(console: Console, *names: str) -> Text:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 import click
 
 from transformer.commands.script_args import WithScriptArgs, script_args
-from transformer.commands.selection import selection_options
+from transformer.commands.selection import selection_options, together_option
+from transformer.conversion.imported_files import reached_files
 from transformer.conversion.settings import settings_of
 from transformer.run import Handover
 from transformer.run.cache import Cache, Cleaned, NotPrivate, default_folder, key_of, open_cache, open_temporary
@@ -35,6 +36,7 @@ _ROOT = Path(__file__).parent.parent.parent
 @click.option("--flags", metavar="'FLAGS'", help="Run it with these flags. [default: those that suit this machine]")
 @click.option("--or-eager", is_flag=True, help="Run a script that cannot be converted unconverted.")
 @click.option("--verify", is_flag=True, help="First compare a short run with the original; train only if equal.")
+@together_option
 @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
 @click.option("-v", "--verbose", is_flag=True, help="Also report a damaged conversion in the cache.")
 @click.option("--clean", is_flag=True, help="Run nothing; remove all conversions from the cache but those in use.")
@@ -48,6 +50,7 @@ def run(
     flags: str | None,
     or_eager: bool,
     verify: bool,
+    together: tuple[Path, ...],
     quiet: bool,
     verbose: bool,
     clean: bool,
@@ -93,7 +96,8 @@ def run(
         args=script_args(ctx),
         cache=cache,
         options=options,
-        key=key_of(source, path.name, options),
+        key=key_of(source, path.name, options, _others(path, source, together)),
+        together=together,
         flags=chosen,
         or_eager=or_eager,
         quiet=quiet,
@@ -113,6 +117,17 @@ def run(
         if found is not None and (code := _verify(found.text, job)):
             sys.exit(code)
     raise Handover(partial(start, job, converting, started))
+
+
+def _others(script: Path, source: bytes, together: Sequence[Path]) -> dict[str, bytes]:
+    """What the conversion of a script depends on beside it: files given with it, and whatever else it imports of them.
+
+    Another file that imports one of these, or that is none of them, may forbid that they become one.
+    """
+    if not together:
+        return {}
+    names = {f"--with {file}": str(file.resolve()).encode() for file in together}
+    return names | {str(file): data for file, data in reached_files(script, source).items()}
 
 
 def _cache() -> tuple[Cache, OSError | None]:
@@ -155,7 +170,8 @@ def _convert(job: Job, say_where: Callable[[str], None]) -> int:
     If the cache has no room, the conversion goes to a folder for this run only, which is passed to `say_where`.
     """
 
-    from transformer.commands.report import print_diagnostics, screen
+    from transformer.commands.report import Result, print_diagnostics, print_errors, screen
+    from transformer.conversion.of_file import convert_together
     from transformer.conversion.pipeline import convert
     from transformer.conversion.selection import SelectionError
     from transformer.conversion.told import warnings_told
@@ -171,15 +187,22 @@ def _convert(job: Job, say_where: Callable[[str], None]) -> int:
     try:
         original = decode(job.source)
         source = original.content
-        conversion = convert(source, **job.options)
+        if job.together:
+            conversion = convert_together(Path(job.script), original, job.together, job.options)
+        else:
+            conversion = convert(source, **job.options)
     except NotText as refusal:
         say([refusal.diagnostic])
         return CANNOT_CONVERT
     except SelectionError as error:
         click.echo(f"Error: {error}", err=True)
         return COULD_NOT_RUN
+    except OSError as error:
+        click.echo(f"Error: {error}", err=True)
+        return COULD_NOT_RUN
     if not conversion.converted:
-        say(conversion.errors)
+        if os.environ.get("RANK", "0") == "0":
+            print_errors(screen(to_stderr=True), [Result(job.script, conversion)], alone=not job.together)
         return CANNOT_CONVERT
     if not job.quiet:
         say(warnings_told(conversion))

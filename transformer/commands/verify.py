@@ -272,10 +272,7 @@ def _sources(
     except text.NotText as error:
         raise CannotVerify(str(error)) from None
     if not conversion.converted:
-        reasons = "\n".join(
-            f"{d.file or original}:{d.line}:{d.column}: {d.code} {d.message}" for d in conversion.errors
-        )
-        raise CannotConvert(f"the original cannot be converted:\n{reasons}")
+        raise CannotConvert(conversion.refusal(str(original)))
     held = next((s.outcome for s in conversion.steps if s.transform.name == "distribute" and not s.applied), None)
     if distribute and isinstance(held, Skipped) and held.left_as_it_was:
         raise CannotConvert(f"the original cannot be made to train in several processes: {held.reason}")

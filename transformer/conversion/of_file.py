@@ -19,6 +19,7 @@ from transformer.syntax import text
 from transformer.syntax.diagnostics import at
 
 STDIN = "-"
+NO_FOLDER = "--with needs a script in a file: standard input is in no folder"
 
 
 def read_script(script: str) -> text.Text:
@@ -56,7 +57,7 @@ def convert_script(script: str, together: Sequence[Path] = (), **given: Any) -> 
     if not together:
         return original, pipeline.convert(original.content, **chosen.arguments)
     if path is None:
-        raise NotImported("--with needs a script in a file: standard input is in no folder")
+        raise NotImported(NO_FOLDER)
     return original, convert_together(path, original, together, chosen.arguments)
 
 
@@ -96,7 +97,9 @@ def convert_together(
     found = (*one.warnings, *map(one.placed, conversion.diagnostics))
     notes = (f"From {', '.join(one.files)}.",)
     steps = (Step(ONE_FILE, Applied(notes), script.content, one.text), *(_told(step, one) for step in conversion.steps))
-    return replace(conversion, original=script.content, steps=steps, diagnostics=tuple(sorted(found)))
+    return replace(
+        conversion, original=script.content, steps=steps, diagnostics=tuple(sorted(found)), brought=one.origins
+    )
 
 
 def _told(step: Step, one: OneFile) -> Step:

@@ -20,7 +20,7 @@ from transformer.dataflow.bound_by_text import seen_by_text
 from transformer.dataflow.own_compiling import compiled_by_script, own_compiling
 from transformer.dataflow.own_names import captured
 from transformer.recognition import refusals
-from transformer.recognition.history import Asked
+from transformer.recognition.history import Asked, History
 from transformer.recognition.refusals import Unconvertible
 from transformer.state import State
 from transformer.syntax.diagnostics import Diagnostic, at
@@ -28,8 +28,10 @@ from transformer.syntax.tree import Tree
 from transformer.syntax.written_out import rewritten
 from transformer.transforms import GATHERING, ORDER
 from transformer.transforms.base import Skip, Transform, TransformInfo
+from transformer.transforms.compiling import compile as compiling
 from transformer.transforms.compiling import cudagraphs, flags, one_graph
 from transformer.transforms.gathering import dissolve
+from transformer.transforms.update import tensor_lr
 from transformer.transforms.update.update import TRANSFORM as UPDATE
 
 BYTE_ORDER_MARK = "\ufeff"
@@ -197,6 +199,13 @@ def _run(source: str, asked: Asked, line_length: int, at_least: int = 0) -> Conv
             return replace(without, steps=tuple(kept))
     if asked.captures is not True and state.history.flags and _prepared_for_nothing(steps):
         return _unprepared(source, asked, line_length, steps)
+    if asked.captures is not True and _rates_for_nothing(steps, state.history):
+        name = tensor_lr.INFO.name
+        without = _run(source, replace(asked, transforms=asked.transforms - {name}), line_length)
+        unused = Skipped("update() is not compiled, and takes the rate as it is", "not needed")
+        return replace(
+            without, steps=tuple(replace(s, outcome=unused) if s.transform.name == name else s for s in without.steps)
+        )
     if alone is not None:
         outcomes = (s.outcome for s in steps if s.transform is UPDATE.info)
         held = "; ".join(o.reason for o in outcomes if isinstance(o, Skipped) and o.chosen)
@@ -229,6 +238,19 @@ def _prepared_for_nothing(steps: Sequence[Step]) -> bool:
         if not needing.isdisjoint(step.transform.needs):
             needing.add(step.transform.name)
     return all(s.transform.prepares for s in steps if s.applied and s.transform.name in needing)
+
+
+def _rates_for_nothing(steps: Sequence[Step], history: History) -> bool:
+    """Whether learning rates became tensors, or optimizers capturable, for updates that are neither compiled nor
+    captured.
+    """
+    outcomes = {s.transform.name: s.outcome for s in steps}
+    compiled, rates = outcomes.get(compiling.INFO.name), outcomes.get(tensor_lr.INFO.name)
+    graphs = outcomes.get(cudagraphs.INFO.name)
+    left = [note.partition("()")[0] for note in graphs.notes] if isinstance(graphs, Applied) else []
+    captured = isinstance(graphs, Applied) and not set(history.all_updates) <= set(left)
+    eager = isinstance(compiled, Applied) and not compiled.recommended
+    return isinstance(rates, Applied) and eager and not captured
 
 
 def _unprepared(source: str, asked: Asked, line_length: int, steps: Sequence[Step]) -> Conversion:

@@ -95,6 +95,9 @@ class Conversion:
     """All findings, errors and warnings, ordered by their positions in the ORIGINAL script."""
     options: tuple[tuple[str, str], ...] = ()
     """The added flags and their spelling on the command line: (compile, --compile), ..."""
+    brought: tuple[tuple[str, int], ...] = ()
+    """For each line of the state after the first step, where that brought files in: the file as the user named it,
+    nothing for the script itself, and the line there."""
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
@@ -110,6 +113,11 @@ class Conversion:
     def converted(self) -> bool:
         """Whether there is a converted script."""
         return not self.errors
+
+    def refusal(self, script: str) -> str:
+        """Why the script, as the user named it, cannot be converted: a line for each reason."""
+        reasons = (f"\n{d.file or script}:{d.line}:{d.column}: {d.code} {d.message}" for d in self.errors)
+        return f"the original cannot be converted:{''.join(reasons)}"
 
     @property
     def source(self) -> str:

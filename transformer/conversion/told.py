@@ -56,6 +56,19 @@ def depending(conversion: Conversion) -> list[str]:
     ]
 
 
+def unneeded(conversion: Conversion) -> list[str]:
+    """The transforms that are not needed, whichever were asked for."""
+    skipped = ((s.transform.name, s.outcome) for s in conversion.steps if isinstance(s.outcome, Skipped))
+    return [name for name, outcome in skipped if outcome.chosen and not outcome.left_as_it_was]
+
+
+def counts(conversion: Conversion, *, with_depending: bool = True) -> str:
+    """How many transforms were not needed, and how many build on what was left as it was; nothing where none is."""
+    not_needed, others = len(unneeded(conversion)), len(depending(conversion)) if with_depending else 0
+    building = f"{others} {'needs' if others == 1 else 'need'} what was left as it was"
+    return ", ".join(filter(None, (f"{not_needed} not needed here" if not_needed else "", building if others else "")))
+
+
 def _ways(conversion: Conversion) -> dict[str, list[Step]]:
     """The steps of alternative transforms, by the name of the first."""
     groups: dict[str, list[Step]] = {}

@@ -14,13 +14,15 @@ class Origin:
     """The history of one line of the converted script."""
 
     original: int | None
-    """The line of the original script (from 1) that it descends from; None for a line that a transform wrote."""
+    """The line of the original (from 1) that it descends from; None for a line that a transform wrote."""
     touched: str | None = None
     """The last transform that wrote it or changed its words; None if the words are the original's."""
     moved: str | None = None
     """The last transform that moved it or changed its indentation since its words last changed."""
     line: int | None = None
     """Its line (from 1) in the state after the last of these transforms, if there is one."""
+    file: str = ""
+    """The file given with the script that `original` is a line of; nothing for the script itself."""
 
     @property
     def transform(self) -> str | None:
@@ -38,10 +40,15 @@ def blame(conversion: Conversion) -> tuple[Origin, ...]:
                 continue
             before = Origin(None) if row.old is None else origins[row.old]
             if row.kind != "same":
-                after[row.new] = Origin(before.original, touched=chapter.name, line=row.new + 1)
+                after[row.new] = Origin(before.original, chapter.name, line=row.new + 1, file=before.file)
             elif row.move:
                 after[row.new] = replace(before, moved=chapter.name, line=row.new + 1)
             else:
                 after[row.new] = before
         origins = [after[k] for k in range(len(after))]
+        if chapter.number == 1 and conversion.brought:
+            origins = [
+                replace(origin, original=line, file=file) if file else origin
+                for origin, (file, line) in zip(origins, conversion.brought, strict=True)
+            ]
     return tuple(origins)

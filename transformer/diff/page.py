@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Literal
 
@@ -14,7 +14,8 @@ import jinja2
 from markupsafe import Markup, escape
 
 from transformer.conversion.result import Conversion, Skipped, Step
-from transformer.conversion.told import depending, left_as_it_was
+from transformer.conversion.together import ONE_FILE
+from transformer.conversion.told import Left, counts, depending, left_as_it_was
 from transformer.diff.blame import Origin, blame
 from transformer.diff.compare import Departure, Diff, Row, Stats, compare
 from transformer.diff.folding import Fold, fold
@@ -166,9 +167,9 @@ def render_page(conversion: Conversion, script: str, verified: Verified | None =
     environment.filters["prose"] = _prose
     before, after = outline(conversion.original), outline(conversion.source)
     table = _LineTable()
-    steps = [s for s in _step_views(conversion, table) if not _is_unasked(s.step)]
     told = left_as_it_was(conversion)
-    first = {name for one in told for name in one.names}
+    first = {name: one for one in told for name in one.names}
+    steps = [_as_told(s, first) for s in _step_views(conversion, table) if not _is_unasked(s.step)]
     left = [s for s in steps if s.is_left and s.step.transform.name in first]
     return environment.get_template("page.html.j2").render(
         script=script,
@@ -178,7 +179,8 @@ def render_page(conversion: Conversion, script: str, verified: Verified | None =
         told=told,
         depending=depending(conversion),
         headlines=conversion.headlines,
-        unneeded=[s for s in steps if not s.stats and s not in left],
+        others=[s for s in steps if not s.stats and s not in left],
+        counts=counts(conversion),
         total=compare(conversion.original, conversion.source).stats,
         lines_before=len(before.lines),
         lines_after=len(after.lines),
@@ -225,6 +227,12 @@ def _step_views(conversion: Conversion, table: _LineTable) -> list[StepView]:
             )
         )
     return views
+
+
+def _as_told(view: StepView, told: Mapping[str, Left]) -> StepView:
+    """A transform with the one reason that is told of it, and of those that do the same in another way."""
+    one = told.get(view.step.transform.name)
+    return view if one is None else replace(view, reason=one.reason, places=one.places, costs=one.costs)
 
 
 def _left_out(step: Step) -> str:
@@ -301,7 +309,9 @@ def _whole(conversion: Conversion) -> Iterator[WholeLine]:
 
 def _history(origin: Origin) -> str:
     """An origin as a sentence."""
-    source = f"line {origin.original} of the original" if origin.original else ""
+    source = f"line {origin.original} of {origin.file or 'the original'}" if origin.original else ""
+    if origin.file and origin.touched == ONE_FILE.name:
+        return f"brought by {ONE_FILE.name}, from {source}"
     done = [f"{origin.touched} changed its words" if source else f"{origin.touched} wrote it"] if origin.touched else []
     if origin.moved:
         done.append(f"{origin.moved} moved it")

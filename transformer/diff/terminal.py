@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from transformer.conversion.result import Conversion, Skipped
-from transformer.conversion.told import left_as_it_was
+from transformer.conversion.told import counts, left_as_it_was, unneeded
 from transformer.diff.blame import Origin, blame
 from transformer.diff.compare import Departure, Diff, Row, Stats
 from transformer.diff.folding import Fold, fold
@@ -58,9 +58,8 @@ def print_story(
             console.print(Text.assemble((", ".join(one.names), "bold"), f": {one.reason}"))
         for headline in conversion.headlines:
             console.print(Text(headline, style="bold"))
-    unneeded = [name for name, outcome in outcomes.items() if outcome.chosen and name not in held]
-    if len(told) == applied and unneeded:
-        console.print(Text(f"{len(unneeded)} not needed here: {', '.join(unneeded)}", style="dim"))
+    if len(told) == applied and (names := unneeded(conversion)):
+        console.print(Text(f"{counts(conversion, with_depending=False)}: {', '.join(names)}", style="dim"))
 
 
 def print_diff(console: Console, diff: Diff, *, context: int, side_by_side: bool) -> None:
@@ -111,15 +110,20 @@ def print_blame(console: Console, conversion: Conversion) -> None:
     origins = blame(conversion)
     lines = outline(conversion.source).lines
     names = max((len(_blamed(origin)) for origin in origins), default=0)
-    digits = len(str(len(outline(conversion.original).lines)))
+    digits = max((len(_source(origin)) for origin in origins), default=0)
     for number, (origin, line) in enumerate(zip(origins, lines, strict=True), 1):
         style = "green" if origin.touched else "cyan" if origin.moved else "dim"
         text = Text.assemble(
             (f"{_blamed(origin):<{names}}", style),
-            (f" {origin.original or '':>{digits}}", "dim"),
+            (f" {_source(origin):>{digits}}", "dim"),
             (f" {number:>{len(str(len(lines)))}} │ ", "dim"),
         )
         console.print(text.append(line), soft_wrap=True)
+
+
+def _source(origin: Origin) -> str:
+    """The line that a line comes from, and its file where that is not the script."""
+    return f"{origin.file}:{origin.original}" if origin.file else str(origin.original or "")
 
 
 def _blamed(origin: Origin) -> str:

@@ -177,6 +177,7 @@ def no_training_loop(tree: Tree, env_steps: Sequence[ast.Call], optimizer_steps:
             called,
             "LC005",
             f"{ast.unparse(called.func)}() seems to step the optimizer on line {opt.lineno}{NOT_SHOWN}",
+            wanted_form(tree),
         )
     env = max(env_steps, key=lambda step: len(tree.loops_around(step)))  # not that of an evaluation
     here, there = (getattr(tree.scope_of(n), "name", "the module") for n in (env, opt))
@@ -186,8 +187,26 @@ def no_training_loop(tree: Tree, env_steps: Sequence[ast.Call], optimizer_steps:
             "LC005",
             f"the environment is stepped here in {here}, the optimizer on line {opt.lineno} in {there}: "
             "not in one training loop",
+            wanted_form(tree),
         )
     return at(env, "LC004", f"the environment step here and the optimizer step on line {opt.lineno} share no loop")
+
+
+FROM_STORED_STEPS = (
+    "Bring the script to one loop that steps the environment, stores the step, and below that learns from stored ones; "
+    "what samples and learns may be functions or methods that are called in one place and return at their end."
+)
+
+
+def wanted_form(tree: Tree) -> str:
+    """What a script that learns from stored steps should look like; nothing for others, whose code says it."""
+    return FROM_STORED_STEPS if any(_draws_stored(tree, call) for call in tree.of(ast.Call)) else ""
+
+
+def _draws_stored(tree: Tree, call: ast.Call) -> bool:
+    """Whether a call draws so many of what was stored: a distribution, and a space, are asked for one sample."""
+    count = len(call.args) + len(call.keywords)
+    return tree.calls(call, "random.sample", "random.choices") or (calls_method(call, "sample") and count > 0)
 
 
 def _called_beside_a_step(tree: Tree, env_steps: Sequence[ast.Call], opt: ast.Call) -> ast.Call | None:
@@ -235,6 +254,7 @@ def no_phases(tree: Tree, loop: Loop, env: ast.Call, opt: ast.Call) -> Diagnosti
         "LC005",
         f"the environment (line {env.lineno}) and the optimizer (line {opt.lineno}) are stepped in one inner "
         "statement, not in a rollout phase followed by an update phase",
+        wanted_form(tree),
     )
 
 

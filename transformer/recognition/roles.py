@@ -30,6 +30,7 @@ from transformer.syntax.query import (
     is_number,
     names_in,
     pairwise,
+    parameters,
     statements,
     unparse,
     walk,
@@ -318,7 +319,8 @@ class Roles:
             raise Unconvertible(refusals.no_phases(self.tree, loop, step, opt))
         collect, learn = (self._in_block(block, n) for n in (step, opt))
         if block.index(learn) < block.index(collect):
-            raise Unconvertible(at(learn, "LC005", "the update stands above the rollout in the training loop"))
+            why = "the update stands above the rollout in the training loop"
+            raise Unconvertible(at(learn, "LC005", why, refusals.wanted_form(self.tree)))
         outer = set(self.tree.loops_around(collect))
         steps = [x for x in self.tree.loops_around(step) if x not in outer]
         updates = self._minibatch_loops(opt, outer)
@@ -724,7 +726,7 @@ class Roles:
             if calls_method(node, "to"):
                 if node.args and isinstance(node.args[0], (ast.Name, ast.Attribute)):
                     text = unparse(node.args[0])
-                    if not text.startswith("torch."):
+                    if not text.startswith("torch.") and self._means_here(node.args[0]):
                         counts[text] = counts.get(text, 0) + 1
         return max(counts, key=lambda k: counts[k]) if counts else None
 
@@ -736,6 +738,14 @@ class Roles:
         made = self.only_value(self.device)
         is_device = made is not None and self.tree.calls(made, "torch.device")
         return f"{self.device}.type" if is_device else f"torch.device({self.device}).type"
+
+    def _means_here(self, node: ast.expr) -> bool:
+        """Whether what an expression names is named so where the training loop stands: no method's `self.device`."""
+        inside, name = self.tree.scope_of(node), unparse(node).partition(".")[0]
+        if inside is self.scope or not isinstance(inside, ast.FunctionDef) or name not in parameters(inside):
+            return True
+        given = parameters(self.scope) if isinstance(self.scope, ast.FunctionDef) else ()
+        return name in given or bool(self.assignments(name))
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from transformer.run.harness.program import SUMS, Damaged, Facts, Program, checked, facts_file, files_of
@@ -32,6 +33,7 @@ _NEW = "new-"
 _KEY = re.compile("[0-9a-f]{32}")
 _OURS = re.compile(rf"{_KEY.pattern}(\.jsonl)?|{_NEW}.*")
 _PACKAGE = Path(__file__).parent.parent
+NO_OTHERS: Mapping[str, bytes] = MappingProxyType({})
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -45,12 +47,16 @@ def default_folder() -> Path:
     return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "lean-convert"  # noqa: PTH117
 
 
-def key_of(source: bytes, name: str, options: Mapping[str, Any]) -> str:
+def key_of(source: bytes, name: str, options: Mapping[str, Any], others: Mapping[str, bytes] = NO_OTHERS) -> str:
     """The name of an entry: a digest of the script's content and name, the options, and the converter.
+
+    Of `others`, too, the files that the conversion depends on beside the script, where some were given with it.
 
     The converter is identified by the sizes and times of its files, which change with a new version or an edit.
     """
     parts = [hashlib.sha256(source).hexdigest(), name, options, sys.version, sorted(_files(_PACKAGE))]
+    if others:
+        parts.append({file: hashlib.sha256(data).hexdigest() for file, data in others.items()})
     beside = _PACKAGE.parent / "templates"  # their place in a checkout
     if not (_PACKAGE / "templates").is_dir():
         parts.append(sorted(_files(beside)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from pathlib import Path
 
 from transformer.bench.phases import ROLLOUT, UPDATE, find_places
 from transformer.conversion.result import Applied, Conversion
@@ -21,13 +22,15 @@ from transformer.transforms.update.shuffle import ANOTHER_ORDER
 def facts_of(conversion: Conversion) -> Facts:
     """The facts about a converted script that are needed to run it in place of the original."""
     origins = blame(conversion)
-    lines = [_origin(origins, conversion.source, line) for line in range(len(origins))]
+    found = [_origin(origins, conversion.source, line) for line in range(len(origins))]
+    files = {file: str(Path(file).resolve()) for file, _ in conversion.brought if file}
     return Facts(
-        origins=lines,
-        transforms=[o.transform if line is None else None for o, line in zip(origins, lines, strict=True)],
+        origins=[o.original if o else None for o in found],
+        files=[files.get(o.file) if o else None for o in found] if files else [],
+        transforms=[o.transform if of is None else None for o, of in zip(origins, found, strict=True)],
         options={name: flag for name, flag in conversion.options if name in conversion.recommended},
         loop=_training_loop(conversion.source),
-        counter=_step_counter(conversion.original),
+        counter=_step_counter(conversion.states[1] if conversion.brought else conversion.original),
         another_order=any(
             isinstance(s.outcome, Applied) and ANOTHER_ORDER in s.outcome.notes for s in conversion.steps
         ),
@@ -36,10 +39,10 @@ def facts_of(conversion: Conversion) -> Facts:
     )
 
 
-def _origin(origins: Sequence[Origin], source: str, line: int) -> int | None:
-    """The original's line that a line, or the statement around it, comes from."""
-    statement = (origins[i].original for i in outline(source).unit_range(line))
-    return origins[line].original or next(filter(None, statement), None)
+def _origin(origins: Sequence[Origin], source: str, line: int) -> Origin | None:
+    """The origin, in the original, of a line or of the statement that it is a part of."""
+    statement = (origins[i] for i in (line, *outline(source).unit_range(line)))
+    return next((origin for origin in statement if origin.original), None)
 
 
 def _training_loop(source: str) -> int | None:

@@ -106,6 +106,8 @@ class Job:
     options: dict[str, Any]
     """The arguments of `convert`, from the project's settings."""
     key: str
+    together: tuple[Path, ...] = ()
+    """Files that the script imports, which are converted with it."""
     flags: tuple[str, ...] | None = None
     """Flags for the converted script; None chooses those that suit this machine."""
     or_eager: bool = False

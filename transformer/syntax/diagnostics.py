@@ -180,8 +180,8 @@ CODES: dict[str, Code] = {
             "Rollout and update are not separate phases of one loop, and the loop does not learn from stored steps "
             "either, so extracting them could change results.",
             "Give each iteration a rollout loop, then the advantages, then epoch and minibatch loops; phases may be "
-            "functions that are called in one place and return at their end. Or use one loop that steps the "
-            "environment, stores the step, and then updates from stored steps.",
+            "functions that are called in one place and return at their end. A script that learns from stored steps "
+            "needs one loop that steps the environment, stores the step, and then updates from stored ones.",
         ),
         Code(
             "LC006",

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from transformer.syntax import text
 from transformer.verify.options import Option, with_option
+from transformer.verify.other_arguments import draws_at_random
 from transformer.verify.run import Run, RunFailed
 
 WARM_UP = 500
@@ -30,6 +33,8 @@ class Length:
     """The environment step at which optimizer steps begin, if each iteration steps the environment once; else 0."""
     warm_up: tuple[str, ...] = ()
     """The option, with its value, that makes them begin that early; empty if they do anyway."""
+    acts: tuple[str, ...] = ()
+    """The option, with its value, that lets networks choose the actions by then; empty if they do anyway."""
     cuda: bool = False
     """Whether the script's interpreter finds a CUDA device."""
 
@@ -44,25 +49,46 @@ class Length:
         Unchanged if the option is not known.
         """
         iterations += max(0, self.begins - 1)
-        if self.warm_up:
-            run = replace(run, args=with_option(run.args, self.warm_up))
+        run = self.sooner(run)
         if self.option is None or (self.planned is not None and self.planned <= iterations):
             return run
         return replace(run, args=with_option(run.args, (self.option, str(iterations * self.unit))))
+
+    def sooner(self, run: Run) -> Run:
+        """The run in which learning, and acting by what is learned, begin as soon as is known to work."""
+        for given in filter(None, (self.warm_up, self.acts)):
+            run = replace(run, args=with_option(run.args, given))
+        return run
 
 
 def find_length(run: Run) -> Length:
     """Run the script up to its first optimizer step to find what determines the length of its training.
 
     If many environment steps are only stored before that, the option for their number is found, and reduced.
+    So is the option for how long actions are drawn at random.
 
     Raises:
         RunFailed: the script ended with an error, or without an optimizer step.
         OSError: the script or the interpreter cannot be read or started.
     """
-    length, envs = probe(run)
-    if length.begins <= WARM_UP + NEAR:
+    length, envs = _sooner(run, *probe(run))
+    if not length.stepwise:
         return length
+    source = run.source if run.source is not None else text.read(run.script).content
+    for option in draws_at_random(source, length.options):
+        if option.spelled in length.warm_up or not (option.value and option.value > length.begins * envs):
+            continue
+        acts = replace(length, acts=(option.spelled, str(length.begins)))
+        with suppress(RunFailed):
+            if probe(acts.sooner(run))[0].begins == length.begins:
+                return acts
+    return length
+
+
+def _sooner(run: Run, length: Length, envs: int) -> tuple[Length, int]:
+    """The same with the option that makes learning begin soon, where it would begin late."""
+    if length.begins <= WARM_UP + NEAR:
+        return length, envs
     for option in length.options:
         whole = type(option.value) in (int, float) and float(option.value or 0).is_integer()  # 25e3 is a float
         if whole and 0 <= length.begins * envs - (option.value or 0) <= NEAR * envs:
@@ -72,8 +98,8 @@ def find_length(run: Run) -> Length:
             except RunFailed:
                 continue  # too few steps to sample from
             if 0 < sooner.begins < length.begins:
-                return replace(sooner, warm_up=warm_up)
-    return length
+                return replace(sooner, warm_up=warm_up), envs
+    return length, envs
 
 
 def probe(run: Run) -> tuple[Length, int]:

@@ -14,6 +14,8 @@ from itertools import chain
 from typing import TypeVar
 
 from transformer.syntax.query import parse
+from transformer.syntax.tree import Tree
+from transformer.values.reports import is_report
 from transformer.verify.exercised import is_open
 from transformer.verify.options import Option
 from transformer.verify.origins import Origins
@@ -65,6 +67,40 @@ def other_arguments(source: str, options: Iterable[Option], sites: Sequence[Site
         for option, arguments in find():
             found.setdefault(option.spelled, arguments)
     return tuple(found.values())
+
+
+def rare_log(source: str, options: Iterable[Option], sites: Sequence[Site]) -> str:
+    """What lets a script log that did not: the condition that never held, and the option that it hangs on, if any."""
+    tree = Tree(source)
+    search = _Search(tree.root, tuple(options), sites)
+    for i, test in search.tests():
+        node = tree.parents[test]
+        if "true" in sites[i].seen or not any(is_report(tree, n) for n in ast.walk(node)):
+            continue
+        modulos = (n.right for n in ast.walk(test) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod))
+        option = next((o for value in modulos for o in search.origins.by_arithmetic(value)), None)
+        how = f"`-- {option.spelled} 1` lets it" if option else "with more --iterations it may"
+        return f"line {test.lineno} logs where `{ast.unparse(test)}`: {how}"
+    return "with more --iterations they may be"
+
+
+def draws_at_random(source: str, options: Iterable[Option]) -> list[Option]:
+    """The options that say for how long actions are drawn from the environment's space: what a condition compares."""
+    tree = parse(source)
+    origins, found = Origins(tree, options), dict[Option, None]()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.If, ast.IfExp)) and any(_draws(n) for n in ast.walk(node) if n is not node.test):
+            compared = (n for n in ast.walk(node.test) if isinstance(n, ast.Compare) and _is_ordering(n))
+            values = (value for n in compared for value in (n.left, *n.comparators))
+            found |= dict.fromkeys(o for value in values for o in origins.by_arithmetic(value))
+    return [option for option in found if type(option.value) in (int, float)]
+
+
+def _draws(node: ast.AST) -> bool:
+    """Whether a node is `env.action_space.sample()`."""
+    func = node.func if isinstance(node, ast.Call) else None
+    sampled = isinstance(func, ast.Attribute) and func.attr == "sample"
+    return sampled and "action_space" in ast.unparse(func.value)  # type: ignore[union-attr]
 
 
 def every_other_switch(changes: _Changes, options: Iterable[Option]) -> _Changes:
@@ -141,7 +177,7 @@ _Found = Iterator[tuple[Option, tuple[str, ...]]]
 class _Search:
     def __init__(self, tree: ast.Module, options: tuple[Option, ...], sites: Sequence[Site]) -> None:
         self._tree = tree
-        self._origins = Origins(tree, options)
+        self.origins = Origins(tree, options)
         self._sites = sites
         self._lines = {(site.line, site.kind) for site in sites}
 
@@ -158,7 +194,7 @@ class _Search:
     def _scaled(self, values: Iterable[ast.expr], scale: Callable[[float], float]) -> _Found:
         """The positive options from which these values are computed, each with a new value."""
         for value in values:
-            options = self._origins.by_arithmetic(value)
+            options = self.origins.by_arithmetic(value)
             for option in [o for o in options if isinstance(o.value, float)] or options:
                 if option.value and type(option.value) in (int, float) and 0 < option.value < math.inf:
                     yield option, (option.spelled, f"{scale(option.value):.6g}")
@@ -194,37 +230,37 @@ class _Search:
 
     def limits(self) -> _Found:
         """The limits in conditions that always had the same outcome, such as that of an early exit."""
-        for i, test in self._tests():
+        for i, test in self.tests():
             if not is_open(self._sites[i], self._sites):
                 continue
             for node in (n for n in ast.walk(test) if isinstance(n, ast.Compare) and _is_ordering(n)):
-                for option in (o for v in (node.left, *node.comparators) for o in self._origins.by_arithmetic(v)):
+                for option in (o for v in (node.left, *node.comparators) for o in self.origins.by_arithmetic(v)):
                     if option.value is None or (type(option.value) is float and option.value >= 0):
                         value = min(option.value / _FASTER, _SOON) if option.value else _SOON
                         yield option, (option.spelled, f"{value:.6g}")
 
     def gates(self) -> _Found:
         """The intervals of actions that never happened."""
-        for i, test in self._tests():
+        for i, test in self.tests():
             if not is_open(self._sites[i], self._sites):
                 continue
             for node in (n for n in ast.walk(test) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod)):
-                for option in self._origins.by_arithmetic(node.right):
+                for option in self.origins.by_arithmetic(node.right):
                     if type(option.value) is int and option.value > _OFTEN:
                         yield option, (option.spelled, str(_OFTEN))
 
     def switches(self) -> _Found:
         """Booleans that decide a condition alone, if flipping them hides nothing that was not exercised."""
-        for i, test in self._tests():
+        for i, test in self.tests():
             site = self._sites[i]
             test = test.operand if isinstance(test, ast.UnaryOp) else test
-            options = self._origins.by_arithmetic(test)
+            options = self.origins.by_arithmetic(test)
             if len(options) != 1 or not options[0].flipped or not is_open(site, self._sites):
                 continue
             if not any(site.guard and site.guard[0] == i and is_open(site, self._sites) for site in self._sites):
                 yield options[0], options[0].flipped
 
-    def _tests(self) -> Iterator[tuple[int, ast.expr]]:
+    def tests(self) -> Iterator[tuple[int, ast.expr]]:
         """The conditions of the training code, each with the number of its site."""
         at = {(site.line, site.text): i for i, site in enumerate(self._sites) if site.kind == "condition"}
         for node in ast.walk(self._tree):
@@ -240,11 +276,11 @@ class _Search:
             if total % part or not total:
                 continue
             size, counts = call.args[-1], []
-            for value in self._origins.expressions(size):
+            for value in self.origins.expressions(size):
                 for node in ast.walk(value):
                     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.FloorDiv, ast.Div)):
-                        counts += self._origins.by_arithmetic(node.right)
-            for option in counts or self._origins.by_arithmetic(size):
+                        counts += self.origins.by_arithmetic(node.right)
+            for option in counts or self.origins.by_arithmetic(size):
                 uneven = _uneven_count(total, part) if counts else _uneven_size(total, part)
                 if option.value == (total // part if counts else part) and uneven is not None:
                     yield option, (option.spelled, str(uneven))

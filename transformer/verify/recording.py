@@ -139,6 +139,11 @@ class Recording:
     """The recordings of the other processes of a torchrun launch, from rank 1 on. Files are listed only for rank 0."""
 
     @property
+    def has_logs(self) -> bool:
+        """Whether anything was logged or printed."""
+        return bool(self.scalars or self.prints)
+
+    @property
     def ranks_part(self) -> bool:
         """Whether its processes step their optimizers at different times, because each decides alone when to stop.
 

@@ -62,6 +62,8 @@ class Run:
     """The process to fork for it, if that makes no difference; without one it runs in a new process."""
     halt: threading.Event = field(default_factory=threading.Event, compare=False, repr=False)
     """When set, ends this run and all copies made by `replace`."""
+    together: tuple[Path, ...] = ()
+    """Files that the script imports and that are converted with it: some of what is looked for in it may be in them."""
 
     @contextmanager
     def under_harness(

@@ -27,7 +27,7 @@ _STYLES = {
 }
 _FINDINGS_SHOWN = 8
 _PLACES_SHOWN = 3
-_NO_LOG = "nothing was logged or printed in these {} iterations, so logs were not compared; more --iterations may be"
+_NO_LOG = "nothing was logged or printed in these {} iterations, so logs were not compared; {}"
 
 
 def print_verdict(
@@ -61,8 +61,9 @@ def print_verdict(
             console.print(Text(f"               {more}", style="dim"), soft_wrap=True)
         elif left:
             console.print(Text("               with more --iterations it may be", style="dim"), soft_wrap=True)
-        if not verification.original.scalars and not verification.original.prints:
-            console.print(Text(_NO_LOG.format(verification.original.iterations), style="dim"), soft_wrap=True)
+        if verification.unlogged is not None:
+            said = _NO_LOG.format(verification.original.iterations, verification.unlogged)
+            console.print(Text(said, style="dim"), soft_wrap=True)
     _print_outcome(verification, console, required)
 
 

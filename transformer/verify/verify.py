@@ -42,6 +42,7 @@ from transformer.verify.other_arguments import (
     every_other_switch,
     most_that_run,
     other_arguments,
+    rare_log,
 )
 from transformer.verify.record import record_run
 from transformer.verify.recording import Recording
@@ -165,6 +166,8 @@ class Verification:
     """Whether the converted script draws the order of minibatches by torch.randperm, and the original does not."""
     timed: frozenset[str] = frozenset()
     """Tags of scalars that depend on time, if requested: the original logs them differently with another clock."""
+    unlogged: str | None = None
+    """What lets the original log something, where none of its runs did; None where one did."""
 
     def verdict(self, required: Sequence[str] = ()) -> Check | None:
         """The first check that is different or failed, or that was required and did not run; None if all is well."""
@@ -271,7 +274,15 @@ class _Checks:
             time.monotonic() - self._since,
             self._draws_otherwise(),
             timed,
+            self._unlogged([self._usual, *others]),
         )
+
+    def _unlogged(self, compared: Sequence[_Comparison]) -> str | None:
+        """What to do where no run logged anything; None where one did."""
+        if any(comparison.original.has_logs for comparison in compared):
+            return None
+        source = self._task.original.source or text.read(self._task.original.script).content
+        return rare_log(source, self._length.options, sites_of(c.original for c in compared))
 
     def _draws_otherwise(self) -> bool:
         served = any(step.permutations for step in self._usual.original.steps)
@@ -347,19 +358,25 @@ class _Checks:
                 raise
             return comparison
 
+        silent = not self._usual.original.has_logs
         kept, others = most_that_run(wanted, run) if wanted else ((), None)
         if left_out := [" ".join(change) for change in wanted if change not in kept]:
             names = ", ".join(left_out)
             self._notes.append(
                 f"With other arguments, the original fails with {names}, which was left out: {failures[-1]}"
             )
+        if others is None and silent:
+            with suppress(RunFailed):  # logs may come with the end of every so many episodes
+                others = run((), episodes=_short_episodes(self._usual.original))
         if others is None:
             return []
         found = [(others, self._with_other_arguments(others))]
-        other = every_other_switch(kept, self._length.options)
-        if other not in ((), kept):
+        other, episodes = every_other_switch(kept, self._length.options), _episodes(self._usual.original)
+        if silent and not others.original.has_logs:
+            other, episodes = other or kept, _short_episodes(self._usual.original)
+        if other not in ((), kept) or (silent and not others.original.has_logs and others.episodes is None):
             with suppress(RunFailed):  # the first says more
-                short = run(other, SHORT_EPISODES, _episodes(self._usual.original))
+                short = run(other, SHORT_EPISODES, episodes)
                 found.append((short, self._with_other_arguments(short)))
         return found
 
@@ -421,6 +438,11 @@ def _episodes(original: Recording) -> Episodes:
     steps = original.steps[0].moment.env_steps
     truncated = next((n for n in range(_FEW_STEPS, steps) if steps % n == 0), steps)
     return Episodes(truncated, OTHER_ITERATIONS * steps)
+
+
+def _short_episodes(original: Recording) -> Episodes:
+    """Episodes as short as they may be, so that what is logged at the end of every tenth or twentieth is."""
+    return Episodes(_FEW_STEPS, OTHER_ITERATIONS * original.steps[-1].moment.env_steps)
 
 
 class _Comparison:

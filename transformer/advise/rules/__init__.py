@@ -4,6 +4,7 @@ from transformer.advise.base import Rule
 from transformer.advise.rules import (
     anomaly_detection,
     argument_lookups,
+    collated_steps,
     device_waits,
     element_loops,
     finite_checks,
@@ -41,6 +42,7 @@ RULES: tuple[Rule, ...] = (
     mode_toggles.RULE,
     numpy_indices.RULE,
     numpy_in_update.RULE,
+    collated_steps.RULE,
     validation.RULE,
     zeroed_gradients.RULE,
     finite_checks.RULE,

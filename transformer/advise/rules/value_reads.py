@@ -54,6 +54,9 @@ RULE = Rule(
             "        h.append(l.item())",
         ),
         Example("step", "if step % 4 == 0:\n    optimizer.step()\n    alpha = agent.act(next_obs).mean().item()"),
+        Example(
+            "step", "def entropy(x):\n    return agent.act(x).mean()\nvalue = entropy(next_obs)\ntotal += value.item()"
+        ),
     ),
     good=(
         Example("minibatch", "losses.append(loss.detach())"),
@@ -69,6 +72,11 @@ RULE = Rule(
             "def collect(x):\n    for i in range(9):\n        o, r, d, i = envs.step(1)\ncollect(loss.item())",
         ),
         Example("minibatch", "width = int(loss.shape[0])"),
+        Example(
+            "step",
+            "def choose(x):\n    a = agent.act(x)\n    return a.argmax().item(), a\n"
+            "act, logits = choose(next_obs)\nframe, reward, done, info = envs.step(act)",
+        ),
         Example("minibatch", "n = torch.randperm(4).tolist()"),
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib.metadata
 import json
 import os
@@ -13,7 +14,7 @@ from typing import NoReturn
 
 from ...verify.harness.guard import die_with_parent
 from .device import cuda_name, synchronise
-from .instrument import STOPWATCH, compile_with_stopwatch
+from .instrument import STOPWATCH, compile_with_stopwatch, instrument_imports
 from .job import Job
 from .memory import peaks
 from .stopwatch import PHASES, Enough, Stopwatch
@@ -58,7 +59,9 @@ def run_as_main(job: Job, stopwatch: Stopwatch) -> None:
     sys.argv = [job.script, *job.argv]
     sys.path[0] = str(Path(job.script).parent)
     module = types.ModuleType("__main__")
-    module.__dict__.update(__file__=job.script, __builtins__=__builtins__, **{STOPWATCH: stopwatch})
+    module.__dict__.update(__file__=job.script, __builtins__=__builtins__)
+    setattr(builtins, STOPWATCH, stopwatch)
+    instrument_imports(job)
     sys.modules["__main__"] = module
     exec(compile_with_stopwatch(job), module.__dict__)
 

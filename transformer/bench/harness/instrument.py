@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 import ast
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType
+from typing import TypeAlias
 
 from .job import Job
 
 STOPWATCH = "__lean_stopwatch__"
-"""The name of the stopwatch in the script's globals."""
+"""The name among the builtins by which the script's code finds the stopwatch."""
+Phases: TypeAlias = "dict[str, tuple[tuple[int, int], tuple[int, int]]]"
+
+
+def instrument_imports(job: Job) -> None:
+    """Let the files that the script imports, and that step or train, tell the stopwatch, too, once they are imported.
+
+    Their compiled form is neither read nor written.
+    """
+    get_code = SourceFileLoader.get_code
+    files = {*job.others, *filter(None, [job.phases_in])}
+
+    def told(loader: SourceFileLoader, name: str) -> CodeType | None:
+        path = Path(loader.get_filename(name))
+        real = str(path.resolve())
+        return _compile(path, job.others.get(real, []), _phases(job, real)) if real in files else get_code(loader, name)
+
+    SourceFileLoader.get_code = told  # type: ignore[method-assign, assignment]
 
 
 def compile_with_stopwatch(job: Job) -> CodeType:
@@ -22,16 +41,23 @@ def compile_with_stopwatch(job: Job) -> CodeType:
         SyntaxError: the file is not Python.
         ValueError: a statement or call was not found at its position.
     """
-    path = Path(job.script)
+    return _compile(Path(job.script), job.env_steps, _phases(job, None))
+
+
+def _phases(job: Job, file: str | None) -> Phases:
+    return job.phases if job.phases_in == file else {}
+
+
+def _compile(path: Path, env_steps: list[tuple[int, int]], phases: Phases) -> CodeType:
     tree = ast.parse(path.read_bytes(), str(path))
     calls = {(n.lineno, n.col_offset): n for n in ast.walk(tree) if isinstance(n, ast.Call) and _is_step(n)}
-    for place in job.env_steps:
+    for place in env_steps:
         call = calls.get((place[0], place[1]))
         if call is None:
             raise ValueError(f"no environment step at line {place[0]}, column {place[1] + 1}")
         call.args.insert(0, call.func)
         call.func = ast.copy_location(ast.Attribute(_stopwatch(call), "env_step", ast.Load()), call)
-    for phase, (first, last) in job.phases.items():
+    for phase, (first, last) in phases.items():
         _enclose(tree, phase, tuple(first), tuple(last))
     return compile(ast.fix_missing_locations(tree), str(path), "exec", dont_inherit=True)
 

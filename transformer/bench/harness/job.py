@@ -22,6 +22,10 @@ class Job:
     """Line and column of each call that steps an environment."""
     phases: dict[str, tuple[tuple[int, int], tuple[int, int]]]
     """By phase: line and column of its first and its last statement. Empty if not known."""
+    others: dict[str, list[tuple[int, int]]]
+    """The calls that step an environment in files that the script imports, by their paths without links."""
+    phases_in: str | None
+    """The file that holds the phases, where that is one of these."""
     steps_per_iteration: int | None
     """If the phases are not known: the steps of all environments that count as an iteration."""
     burnin: int

@@ -6,9 +6,10 @@ import ast
 import re
 from collections.abc import Iterator
 
+from transformer.conversion.imported_files import Import, named
 from transformer.conversion.together.gathered import Gathered, refusal
 from transformer.conversion.together.meanings import Meanings
-from transformer.conversion.together.modules import File, Import, named, read_file
+from transformer.conversion.together.modules import File, read_file
 from transformer.syntax.diagnostics import Diagnostic
 from transformer.syntax.imports import is_future
 from transformer.syntax.query import calls_method, names_in

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import libcst as cst
 
+from transformer.conversion.imported_files import Import, Named, named
 from transformer.conversion.selection import SelectionError
-from transformer.conversion.together.modules import File, Import, Named, named, read_file
+from transformer.conversion.together.modules import File, read_file
 from transformer.conversion.together.needed import without_unneeded, without_what_is_not_executed
 from transformer.recognition.refusals import Unconvertible, mixed_tabs, unparsable
 from transformer.syntax.diagnostics import Diagnostic

@@ -6,8 +6,9 @@ import ast
 from collections.abc import Iterator
 from typing import TypeAlias
 
+from transformer.conversion.imported_files import Import, named
 from transformer.conversion.together.gathered import Gathered, refusal
-from transformer.conversion.together.modules import File, Import, named
+from transformer.conversion.together.modules import File
 from transformer.syntax.diagnostics import Diagnostic
 from transformer.syntax.imports import is_future
 

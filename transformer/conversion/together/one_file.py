@@ -11,20 +11,23 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import TypeAlias
 
+from transformer.conversion.imported_files import Import
 from transformer.conversion.together.conditions import problems, warnings
 from transformer.conversion.together.definitions import only_defines
 from transformer.conversion.together.gathered import Gathered, gather
 from transformer.conversion.together.meanings import Meanings, names_all
-from transformer.conversion.together.modules import File, Import
+from transformer.conversion.together.modules import File
 from transformer.conversion.together.scopes import lines_of
 from transformer.recognition.refusals import Unconvertible, not_python
 from transformer.syntax.diagnostics import Diagnostic
 from transformer.syntax.imports import is_future
+from transformer.syntax.text import NotText, read
 from transformer.syntax.tree import Tree
 
 Line: TypeAlias = "tuple[str, str, int]"
@@ -44,18 +47,33 @@ class OneFile:
 
     def placed(self, found: Diagnostic) -> Diagnostic:
         """A finding in the text, with the file and line that it comes from."""
-        name, line = self._origin(found.line)
-        return replace(found, line=line, file=name, message=self.told(found.message))
+        name, line, column = self.origin(found.line, found.column)
+        return replace(found, line=line, column=column, file=name, message=self.told(found.message))
 
     def told(self, message: str) -> str:
         """A message with line numbers of the text replaced by those of the files."""
 
         def origin(found: re.Match[str]) -> str:
-            name, line = self._origin(int(found[1]))
+            name, line, _ = self.origin(int(found[1]))
             return f"line {line} of {name}" if name else f"line {line}"
 
         message = re.sub(r"\blines (\d+) and (\d+)\b", r"line \1 and line \2", message)
         return re.sub(r"\bline (\d+)\b", origin, message)
+
+    def origin(self, line: int, column: int = 1) -> tuple[str, int, int]:
+        """The file that a place of the text is from, nothing for the script, and its line and column there.
+
+        A file's blocks are indented as the script's are.
+        """
+        name, there = self._origin(line)
+        if name:
+            with suppress(OSError, NotText, IndexError):
+                here, of_file = (
+                    t.splitlines()[n - 1] for t, n in ((self.text, line), (read(Path(name)).content, there))
+                )
+                if here.lstrip() == of_file.lstrip():
+                    column = max(1, column + len(of_file) - len(here))
+        return name, there, column
 
     def _origin(self, line: int) -> tuple[str, int]:
         return self.origins[min(max(line, 1), len(self.origins)) - 1]

@@ -40,6 +40,8 @@ class Facts:
     """Which part of the training is not compiled, and why, one sentence each."""
     taken: list[str] = field(default_factory=list)
     """What makes it faster besides its flags."""
+    files: list[str | None] = field(default_factory=list)
+    """The file given with the script that a line of `origins` is of; None for the script. Empty without such files."""
 
     @staticmethod
     def from_json(data: bytes) -> Facts:

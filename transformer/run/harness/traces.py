@@ -12,6 +12,8 @@ import threading
 import traceback
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -25,11 +27,11 @@ class Traces:
         """`script` is the original's file, and `original` its content at the time of the conversion."""
         self._program, self._script = program, script
         self._file = str(program.text)
-        # With line ends, as in linecache: the position of carets is also counted from the end
-        self._here, self._there = (
-            [f"{line}\n" for line in text.decode(errors="replace").replace("\r\n", "\n").split("\n")]
-            for text in (program.source, original)
-        )
+        self._here = _lines(program.source)
+        self._there = {script: _lines(original)}
+        for file in {*program.facts.files} - {None}:
+            with suppress(OSError):  # gone since
+                self._there[str(file)] = _lines(Path(str(file)).read_bytes())
 
     def frames(self, frame: traceback.FrameSummary) -> Iterator[traceback.FrameSummary]:
         """What to show for a frame: the original's line, and the converted line if it differs."""
@@ -41,13 +43,15 @@ class Traces:
         if origin is None:
             yield self._renamed(frame, f"{frame.name}, written by {self._program.facts.transforms[line - 1]}")
             return
-        here, there = (text[n - 1] if n <= len(text) else "" for text, n in ((self._here, line), (self._there, origin)))
+        script = (self._program.facts.files[line - 1] if self._program.facts.files else None) or self._script
+        texts = (self._here, line), (self._there.get(script, []), origin)
+        here, there = (text[n - 1] if n <= len(text) else "" for text, n in texts)
         same = here.strip() == there.strip()
         columns = (
             _columns(frame, origin, len(there) - len(there.lstrip()) - len(here) + len(here.lstrip())) if same else {}
         )
         yield traceback.FrameSummary(
-            self._script, origin, frame.name, lookup_line=False, locals=frame.locals, line=there, **columns
+            script, origin, frame.name, lookup_line=False, locals=frame.locals, line=there, **columns
         )
         if not same:
             yield self._renamed(frame, f"{frame.name}, as converted")
@@ -80,6 +84,11 @@ class Traces:
         while inner is not None and inner.tb_frame.f_code.co_filename not in (self._file, self._script):
             inner = inner.tb_next
         return inner or tb
+
+
+def _lines(text: bytes) -> list[str]:
+    """Lines with their ends, as linecache has them: where the carets go is counted from the end, too."""
+    return [f"{line}\n" for line in text.decode(errors="replace").replace("\r\n", "\n").split("\n")]
 
 
 def _columns(frame: traceback.FrameSummary, line: int, shift: int) -> dict[str, Any]:

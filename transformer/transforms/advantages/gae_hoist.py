@@ -42,7 +42,10 @@ INFO = TransformInfo(
         "last are appended in place of the branch that chose them. Only the recurrence, in which a step needs the "
         "next step's result, stays a loop, with the part of the branch that chooses that result."
     ),
-    costs="A dozen small operations are launched per step, backwards in time.",
+    costs=(
+        "A dozen small operations are launched per step, backwards in time: let a step be sums and products of "
+        "the buffers' rows."
+    ),
     needs=(),
     before=(
         "for t in reversed(range(args.num_steps)):\n    if t == args.num_steps - 1:\n        nextvalues = next_value\n"

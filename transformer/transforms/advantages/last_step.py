@@ -29,7 +29,10 @@ INFO = TransformInfo(
         "The loop's first iteration is that of the last step, and a rollout has at least one step. Its statements run "
         "above the loop, with the same index, and those of all other steps in the same order in the loop."
     ),
-    costs="All steps go through the branch, and nothing is computed for all of them at once.",
+    costs=(
+        "All steps go through the branch, and nothing is computed for all of them at once: let the loop run over "
+        "`reversed(range(num_steps))`, with the branch for the last step first."
+    ),
     needs=(),
     before=(
         "for t in reversed(range(args.num_steps)):\n    if t == args.num_steps - 1:\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from transformer.dataflow.access import access, scope_access
@@ -46,7 +46,7 @@ INFO = TransformInfo(
         "Distributions, which raise an error for NaN in eager code, check nothing then; if the policy is known, its "
         "parameters are checked once per iteration instead."
     ),
-    costs="Nothing is compiled.",
+    costs="Nothing is compiled: change what the reason names.",
     headline="nothing is compiled",
     needs=("flags",),
     before="for iteration in range(1, args.num_iterations + 1):\n    ...",
@@ -102,7 +102,8 @@ def apply(state: State) -> Rewrite:
         add_imports(tree.root, edits, f"from torch._functorch import config as {kept}")
     options, flag = tree.names.fresh("options"), facts.flags["compile"]
     both = next((s for s in roles.setup if isinstance(s, ast.If) and tree.text(s.test) == facts.any_flag), None)
-    computing, checks = computes_to_check(tree), may_make(roles)
+    computing, any_checks = computes_to_check(tree), may_make(roles)
+    checks = any_checks and may_make(roles, list(_compiled(roles, functions)))
     if computing is not None:
         notes.append(
             f"{tree.text(computing)} (line {computing.lineno}) keeps what it computes to check its arguments, so it "
@@ -152,7 +153,7 @@ def apply(state: State) -> Rewrite:
         edits.after(above.body[-1], code)
     else:
         edits.before(roles.outermost, f"if {flag}:\n{textwrap.indent(code, '    ')}", gap=1)
-    unchecked = not checks or (both is not None and computing is None)
+    unchecked = not any_checks or (both is not None and computing is None)
     trained = any(passes and name in functions for name, passes in {**updates, **facts.auxiliary}.items())
     alone = None if trained and acting else "the policy" if acting else "the update" if trained else None
     if alone is not None:  # the flag's help, which was written before it was known
@@ -209,7 +210,8 @@ def stays_eager(roles: Roles, update: ast.FunctionDef, passes: int, moved: ast.e
         )
     if passes > 1:
         several = len({unparse(receiver(n)) for n in walk(update) if calls_method(n, "step")}) > 1
-        advice = "see why it is not in one graph" if several else "call it once, on the losses' sum"
+        apart = "let zero_grad(), backward() and step() of each follow one another, once"
+        advice = apart if several else "call it once, on the losses' sum"
         return f"it calls backward() {passes} times, and a compiled graph runs only once; {advice}"
     return None
 
@@ -441,12 +443,20 @@ def _asks_groups(function: ast.FunctionDef) -> bool:
     return any(isinstance(n, ast.Attribute) and n.attr == "param_groups" for n in walk(function))
 
 
+def _compiled(roles: Roles, functions: Sequence[str]) -> Iterator[ast.AST]:
+    """The nodes of all that is compiled: these functions, what decides on the actions, and what they may call."""
+    history = roles.history
+    acting = [n for n in roles.tree.of(ast.FunctionDef) if n.name in (history.act, history.policy)]
+    target = [ast.parse(f"{history.policy_target}()")] if history.policy_target else []  # a network's forward()
+    yield from roles.reached([*map(roles.tree.definition, functions), *acting, *target])
+
+
 def _may_draw(roles: Roles, functions: Sequence[str]) -> bool:
     """Whether compiled code may draw arrays from numpy's generator, which Dynamo would draw from torch's.
 
     It does so where it names the generator, and may where it calls what another file defines.
     """
-    tree, history = roles.tree, roles.history
+    tree = roles.tree
     for path in roles.networks:
         made = [value for _, value in roles.assignments(path.partition(".")[0])]
         made += [s.value for s in tree.of(ast.Assign) if path in map(ast.unparse, s.targets)]
@@ -454,9 +464,7 @@ def _may_draw(roles: Roles, functions: Sequence[str]) -> bool:
         ours = any(tree.constructor(c) or (tree.qualified(c.func) or "").startswith("torch.nn.") for c in calls)
         if not ours and path != "self":
             return True
-    acting = [tree.definition(history.act)] if history.act else []
-    target = [ast.parse(history.policy_target)] if history.policy_target else []
-    for node in roles.reached([*map(tree.definition, functions), *acting, *target]):
+    for node in _compiled(roles, functions):
         name = tree.qualified(node.func if isinstance(node, ast.Call) else node) or ""
         known = name.startswith(COMPUTING) or not isinstance(node, ast.Call)
         if name.startswith("numpy.random.") or (name and not known):

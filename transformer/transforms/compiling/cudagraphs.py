@@ -5,13 +5,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from transformer.facts.torch_api import optimizers
 from transformer.recognition.history import Function
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_imports
-from transformer.syntax.query import walk
+from transformer.syntax.query import calls_method, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
+from transformer.syntax.tree import Tree
 from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.device.graph_capture import Capture
 from transformer.values.networks.distributions import computes_to_check
@@ -48,6 +50,9 @@ INFO = TransformInfo(
 )
 
 
+CAPTURABLE = optimizers(capturable=True) | {"SGD"}
+
+
 def apply(state: State) -> Rewrite:
     """Add the block above the training loop.
 
@@ -59,7 +64,13 @@ def apply(state: State) -> Rewrite:
     if facts.asked.target == "cpu":
         raise NotNeeded("the target is a CPU")
     if roles.device is None:
-        raise NotNeeded("no variable holds a device to which tensors are moved")
+        named = _named_device(roles.tree)
+        if named is None:
+            raise NotNeeded("the script names no device, and computes on the CPU")
+        raise Skip(
+            f"line {named.lineno} names the device, but where the training loop stands nothing is moved to it: "
+            "write `network.to(device)` above the loop"
+        )
     reasons = _obstacles(roles)
     notes = tuple(f"{name}() is not captured: {why}" for name, why in reasons.items() if why)
     if all(reasons.values()):
@@ -91,6 +102,24 @@ def apply(state: State) -> Rewrite:
     return Rewrite(edits, notes=notes)
 
 
+def _named_device(tree: Tree) -> ast.Call | None:
+    """Where a script says on which device it computes; None where it does not, and computes on the CPU."""
+    for node in tree.of(ast.Call):
+        given = [k.value for k in node.keywords if k.arg == "device"]
+        if calls_method(node, "to"):
+            given += node.args[:1]
+        own = (isinstance(n, ast.Name) or _is_own(tree, n) for n in given)
+        if any(own) or calls_method(node, "cuda") or tree.calls(node, "torch.device", "torch.set_default_device"):
+            return node
+    return None
+
+
+def _is_own(tree: Tree, node: ast.expr) -> bool:
+    """Whether this is an attribute of a method's own object: no tensor's `x.device`."""
+    own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+    return own and tree.class_of_self(node.value, tree.scope_of(node)) is not None  # type: ignore[attr-defined]
+
+
 def _obstacles(roles: Roles) -> dict[str, str | None]:
     """The functions that might be captured, each with what speaks against it."""
     facts, capture = roles.history, Capture(roles)
@@ -106,7 +135,7 @@ def _obstacles(roles: Roles) -> dict[str, str | None]:
             if role == "update" and checks:
                 why = why or checks
             if role == "update" and not facts.capturable:
-                why = why or "its optimizer cannot be captured"
+                why = why or _not_capturable(roles)
             if role == "update" and facts.uneven_minibatches:
                 why = why or "whether its last minibatch is smaller cannot be told above the training loop"
             if role == "update" and not facts.static_update:
@@ -129,11 +158,22 @@ def _against_region(roles: Roles, function: Function, captured: Sequence[str]) -
     if not facts.traced:
         return "it is not shown to clear, to compute and to use its gradients, in this order"
     if not facts.capturable:
-        return "its optimizer cannot be captured"
+        return _not_capturable(roles)
     call = next(n for n in walk(roles.outermost) if isinstance(n, ast.Call) and ast.unparse(n.func) == function.name)
     at = roles.tree.statement(call)
     varies = next((name for name in function.params if not is_steady(roles, name, at, captured)), None)
     return f"{varies}, which it is given, is not known to be tensors of one size" if varies else None
+
+
+def _not_capturable(roles: Roles) -> str:
+    """Why no optimizer's step can be captured as it is."""
+    for optimizer in roles.optimizers:
+        line = f"line {optimizer.stmt.lineno} makes its optimizer"
+        if optimizer.kind not in CAPTURABLE:
+            return f"{line}, of a kind that cannot be captured: Adam can"
+        if roles.tree.scope_of(optimizer.stmt) is not roles.scope:
+            return f"{line} in another function than the training loop's: make it above the loop"
+    return "its optimizer cannot be captured"
 
 
 def _against_policy(roles: Roles, capture: Capture) -> str | None:

@@ -32,7 +32,7 @@ INFO = TransformInfo(
         "The new arguments default to off and nothing reads them yet, so the script runs as before. If it defines no "
         "arguments to which they could be added, they are removed from the command line before anything else reads it."
     ),
-    costs="Without flags nothing can be compiled.",
+    costs="Without flags nothing can be compiled: leave out what the script compiles itself.",
     needs=(),
     before="@dataclass\nclass Args:\n    seed: int = 1",
     after=("@dataclass\nclass Args:\n    seed: int = 1\n    compile: bool = False\n    cudagraphs: bool = False"),

@@ -68,7 +68,10 @@ INFO = TransformInfo(
         "another network's loss is not frozen in a graph, where the pass computes none of its gradients anyway. "
         "Likewise, a number computed from other parameters outside, such as a temperature, is read without its graph."
     ),
-    costs="The update is compiled in pieces, at half the gain, or not at all.",
+    costs=(
+        "The update is compiled in pieces, at half the gain, or not at all: clear, compute and use gradients once "
+        "in a minibatch, in this order, and nowhere else."
+    ),
     needs=("flags", "update"),
     before="def update(mb_inds):\n    ...\n    optimizer.zero_grad()\n    loss.backward()\n    optimizer.step()",
     after=(

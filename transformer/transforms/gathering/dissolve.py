@@ -15,7 +15,7 @@ from transformer.syntax.refit import Remembering, refit
 from transformer.syntax.rewrite import Line
 from transformer.transforms.base import ALL, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.gathering.inline import gather, inlined, recognised, without
-from transformer.transforms.gathering.inlining import NotInlined
+from transformer.transforms.gathering.inlining import NotInlined, Stays
 from transformer.transforms.gathering.only_calls import only_calls
 from transformer.transforms.gathering.training_object import Dissolved, Kept, training_classes, understand
 
@@ -60,7 +60,7 @@ def apply(state: State) -> Rewrite:
     for cls in training_classes(state.tree):
         try:
             return Rewrite(_dissolved(state, cls))
-        except (Kept, NotInlined) as kept:
+        except Stays as kept:
             reasons.append(f"{cls.name} stays a class: {kept}")
     if reasons:
         raise Skip("; ".join(reasons))
@@ -74,7 +74,9 @@ def _dissolved(state: State, cls: ast.ClassDef) -> State:
     if not recognised(gathered.roles) or getattr(gathered.roles.scope, "name", None) != getattr(
         parts.scope, "name", None
     ):
-        raise Kept(next(iter(kept.values()), "its functions would not meet in one training loop"))
+        if kept:
+            raise Stays(next(iter(kept.values())))
+        raise Kept("without it no training loop would be known", "step and learn in one loop, where the object is made")
     return state.rewritten(code)
 
 
@@ -88,11 +90,11 @@ def dissolved(state: State, parts: Dissolved) -> str:
     split = state.rewritten(_Module(state, parts, init).code())
     only = next((c for f, c in only_calls(split.roles).items() if f.name == init), None)
     if only is None:
-        raise NotInlined("the call of its __init__() is not seen as the only one")
+        raise NotInlined("the call of its __init__() is not seen as the only one", "make one object of it, once")
     try:
         return inlined(split, only).tree.code
     except NotInlined as why:  # which names lines of a text that nobody sees
-        raise NotInlined(split.in_original(str(why)).replace("line ", "original line ")) from None
+        raise Stays(split.in_original(str(why)).replace("line ", "original line ")) from None
 
 
 class _Module(cst.CSTTransformer):

@@ -435,7 +435,7 @@ class _Rename(Remembering):
             f"{old(space)}{old(original_node.expression)}{old(original_node.whitespace_after_expression)}{old(equal)}"
         )
         if self._quotes[-1] in text or "\\" in text or "\n" in text:
-            raise NotInlined(f"an f-string prints the text of {old(original_node.expression)}")
+            raise NotInlined(f"an f-string prints the text of {old(original_node.expression)}", "write it without `=`")
         shown = original_node.conversion or ("r" if original_node.format_spec is None else None)
         return cst.FlattenSentinel(
             [

@@ -19,8 +19,15 @@ from transformer.transforms.gathering.only_calls import OnlyCall, root_of
 from transformer.transforms.gathering.unset import is_caught
 
 
-class NotInlined(Exception):
-    """The function must stay one; the message says why."""
+class Stays(Exception):
+    """A function or an object must stay one; the message says why, and what to write instead."""
+
+
+class NotInlined(Stays):
+    """The function must stay one."""
+
+    def __init__(self, why: str, instead: str) -> None:
+        super().__init__(f"{why}: {instead}")
 
 
 @dataclass(frozen=True)
@@ -93,37 +100,40 @@ class _Planner:
         for decorator in function.decorator_list:
             plain = isinstance(decorator, ast.Call) and not decorator.args and not decorator.keywords
             if not plain or not self.tree.calls(decorator, *NO_GRAD):
-                raise NotInlined(f"line {decorator.lineno} decorates it")
+                raise NotInlined(f"line {decorator.lineno} decorates it", "do in it what the decorator does")
         for node in (n for s in function.body for n in walk(s)):
             if isinstance(node, (ast.Yield, ast.YieldFrom, ast.Await)):
-                raise NotInlined(f"line {node.lineno} has a {type(node).__name__.lower()}")
+                raise NotInlined(f"line {node.lineno} has a {type(node).__name__.lower()}", "return a list instead")
             if isinstance(node, (ast.Global, ast.Nonlocal)) and not self.is_owner(node):
-                raise NotInlined(f"line {node.lineno} binds variables of another function or of the module")
+                raise NotInlined(
+                    f"line {node.lineno} binds variables of another function or of the module", "return them"
+                )
             if isinstance(node, ast.Name) and node.id in ("locals", "vars", "eval", "exec", "super", "__class__"):
-                raise NotInlined(f"line {node.lineno} uses {node.id}")
+                raise NotInlined(f"line {node.lineno} uses {node.id}", "name what it stands for")
             if isinstance(node, ast.Attribute) and node.attr.startswith("__") and not node.attr.endswith("__"):
-                raise NotInlined(f"line {node.lineno} uses the private name {node.attr}")
+                raise NotInlined(f"line {node.lineno} uses the private name {node.attr}", "write one underscore")
         unset = exposed(function.body) & scope_access(function.body).binds - set(parameters(function))
         for node in (n for s in function.body for n in walk(s)):
             if isinstance(node, ast.Name) and node.id in unset and is_read(node) and is_caught(self.tree, node):
-                raise NotInlined(f"line {node.lineno} catches what happens where {node.id} is not set")
+                raise NotInlined(f"line {node.lineno} catches what happens where {node.id} is not set", "set it first")
         returns = list(_returns(function))
         last = _tail(function.body)
         for stmt in returns:
             if stmt is not last and not any(stmt is guard.body[0] for guard in self.guards):
-                raise NotInlined(f"line {stmt.lineno} returns before its end")
+                raise NotInlined(f"line {stmt.lineno} returns before its end", "return once, in its last line")
         if self.kept and self.tree.loops_around(self.call):
             name, line = next(iter(self.kept.items()))
-            raise NotInlined(f"line {line} may keep {name} for later")
+            raise NotInlined(f"line {line} may keep {name} for later", "define that function outside")
         outer = self.tree.scope_of(function)
         if not isinstance(self.scope, ast.Module) and outer is not self.scope:
             own = scope_access(self.scope.body).binds | set(parameters(self.scope))
             for name in sorted(self.free & own):
                 raise NotInlined(
-                    f"it reads {name} from outside, and the function that calls it has a {name} of its own"
+                    f"it reads {name} from outside, and the function that calls it has a {name} of its own",
+                    "rename one of them",
                 )
         if isinstance(outer, ast.FunctionDef) and outer is not self.scope:
-            raise NotInlined(f"it stands in {outer.name}(), and is called elsewhere")
+            raise NotInlined(f"it stands in {outer.name}(), and is called elsewhere", "define it at the top level")
 
     @cached_property
     def guards(self) -> tuple[ast.If, ...]:
@@ -148,7 +158,7 @@ class _Planner:
         """Variables that functions made inside may read later, with the line: each call made others for them."""
         for node in (n for s in self.function.body for n in walk(s)):
             if isinstance(node, ast.ClassDef):
-                raise NotInlined(f"line {node.lineno} makes a class")
+                raise NotInlined(f"line {node.lineno} makes a class", "make it outside of the function")
         return kept_for_later(self.tree, self.function.body, self.locals)
 
     def check_steady(self, stmt: ast.stmt, names: dict[str, str]) -> None:
@@ -157,7 +167,10 @@ class _Planner:
             root = names.get(name, name).partition(".")[0]
             bound = [s for s in statements(self.scope.body) if root in access(s).binds | block_names(s)]
             if root in self.shared - self.declared or any(s.lineno > stmt.lineno for s in bound):
-                raise NotInlined(f"line {line} may keep {name} for later, and the script has another {root} then")
+                raise NotInlined(
+                    f"line {line} may keep {name} for later, and the script has another {root} then",
+                    "rename one of them",
+                )
 
     def statement(self) -> ast.Assign | ast.Expr:
         """The statement of the call."""
@@ -167,9 +180,9 @@ class _Planner:
         if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1:
             shielded = self.function.decorator_list or isinstance(self.function.body[-1], ast.With)
             if shielded and any(isinstance(n, ast.Subscript) for n in walk(stmt.targets[0])):
-                raise NotInlined(f"line {stmt.lineno} writes its result into an object")
+                raise NotInlined(f"line {stmt.lineno} writes its result into an object", "give it a name first")
             return stmt
-        raise NotInlined(f"line {self.call.lineno} does more with its result than assigning it")
+        raise NotInlined(f"line {self.call.lineno} does more with its result than assigning it", "give it a name first")
 
     def given(self) -> dict[str, ast.expr]:
         """The argument of each parameter, in the order in which they are evaluated."""
@@ -178,10 +191,10 @@ class _Planner:
             spread = [v for v in (*self.call.args, *self.call.keywords) if getattr(v, "arg", "*") is None]
             spread += [v for v in self.call.args if isinstance(v, ast.Starred)]
             what = f"spreads {ast.unparse(spread[0]).lstrip('*')} out" if spread else "gives it other arguments"
-            raise NotInlined(f"line {self.call.lineno} {what}: name each argument")
+            raise NotInlined(f"line {self.call.lineno} {what}", "name each argument")
         for name, value in bound.defaults.items():
             if not isinstance(value, ast.Constant):
-                raise NotInlined(f"the default of {name} is no constant")
+                raise NotInlined(f"the default of {name} is no constant", "give the argument in the call")
         return bound.values
 
     def targets(self, stmt: ast.Assign | ast.Expr, value: ast.expr | None) -> list[tuple[ast.expr, ast.expr]]:
@@ -222,7 +235,7 @@ class _Planner:
         for i, (name, _) in enumerate(bindings):
             for _, value in bindings[i + 1 :]:
                 if name in access(value).reads:
-                    raise NotInlined(f"an argument reads {name}, the name of a parameter")
+                    raise NotInlined(f"an argument reads {name}, the name of a parameter", "rename one of them")
         return names, bindings
 
     @cached_property
@@ -385,7 +398,8 @@ class _Planner:
                 bound |= set(parameters(node))
             for name in sorted(bound & renamed):
                 raise NotInlined(
-                    f"line {getattr(node, 'lineno', 0)} binds {name}, a name that the script uses elsewhere"
+                    f"line {getattr(node, 'lineno', 0)} binds {name}, a name that the script uses elsewhere",
+                    "rename one of them",
                 )
 
 

@@ -13,6 +13,7 @@ from transformer.dataflow.grad_mode import NO_GRAD
 from transformer.dataflow.name_lookups import looks_up_names, texts_of
 from transformer.syntax.query import bind_arguments, first_parameter, is_read, names_in, parameters, walk
 from transformer.syntax.tree import Scope, Tree
+from transformer.transforms.gathering.inlining import Stays
 from transformer.transforms.gathering.only_calls import clears_gradients
 from transformer.transforms.gathering.unset import is_caught
 
@@ -20,8 +21,11 @@ PLAIN_DECORATORS = (*NO_GRAD, "torch.enable_grad")
 """Decorators of methods that do as much for functions."""
 
 
-class Kept(Exception):
-    """The object must stay one; the message says why."""
+class Kept(Stays):
+    """The object must stay one."""
+
+    def __init__(self, why: str, instead: str) -> None:
+        super().__init__(f"{why}: {instead}")
 
 
 @dataclass(frozen=True)
@@ -110,53 +114,53 @@ class _Object:
         """Refuse classes that are more than methods."""
         cls = self.cls
         if cls not in self.tree.root.body:
-            raise Kept("it is not defined at the top of the file")
+            raise Kept("it is defined inside something else", "define it at the top level of the file")
         if self.init is None:
-            raise Kept("it has no __init__()")
+            raise Kept("it has no __init__()", "give it one, which sets its attributes")
         if cls.keywords or cls.decorator_list or self.tree.bases(cls):
-            raise Kept("it is derived from another class")
+            raise Kept("it is derived from another class", "train in a function, or in a plain class")
         for part in cls.body:
             doc = isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant)
             if not doc and not isinstance(part, ast.FunctionDef) and not _declares(part) and _constant(part) is None:
-                raise Kept(f"line {part.lineno} is no method")
+                raise Kept(f"line {part.lineno} is neither a method nor a constant", "do it in __init__()")
         named = [f.name for f in self.functions] + [c[0] for part in cls.body if (c := _constant(part))]
         if len(set(named)) < len(named):
-            raise Kept("it defines a name twice")
+            raise Kept("it defines a name twice", "leave one of them out, or rename it")
 
     def check_methods(self) -> None:
         """Refuse methods that need the object itself."""
         for method in self.functions:
             if method.name.startswith("__") and method is not self.init:
-                raise Kept(f"line {method.lineno} defines {method.name}")
+                raise Kept(f"line {method.lineno} defines {method.name}", "give it a plain name, and call that")
             for decorator in method.decorator_list:
                 inner = decorator.func if isinstance(decorator, ast.Call) else decorator
                 plain = ast.unparse(decorator) in ("staticmethod", "property")
                 if self.tree.qualified(inner) not in PLAIN_DECORATORS and not plain:
-                    raise Kept(f"line {decorator.lineno} decorates {method.name}()")
+                    raise Kept(f"line {decorator.lineno} decorates {method.name}()", "do in it what the decorator does")
             receiver = first_parameter(method)
             if receiver is None and not _is(method, "staticmethod"):
-                raise Kept(f"{method.name}() does not name its object")
+                raise Kept(f"{method.name}() has no parameter for its object", "write @staticmethod above it")
             for node in walk(method):
                 if isinstance(node, (ast.ClassDef, ast.AsyncFunctionDef)):
-                    raise Kept(f"line {node.lineno} defines {node.name}")
+                    raise Kept(f"line {node.lineno} defines {node.name}", "define it outside of the class")
                 if (
                     isinstance(node, ast.Name)
                     and node.id in ("super", "locals", "__class__")
                     and not self.is_super(node)
                 ):
-                    raise Kept(f"line {node.lineno} uses {node.id}")
+                    raise Kept(f"line {node.lineno} uses {node.id}", "name what it stands for")
                 if isinstance(node, ast.Attribute) and node.attr.startswith("__") and not node.attr.endswith("__"):
-                    raise Kept(f"line {node.lineno} uses the private name {node.attr}")
+                    raise Kept(f"line {node.lineno} uses the private name {node.attr}", "write one underscore")
                 if isinstance(node, (ast.Global, ast.Nonlocal)):
-                    raise Kept(f"line {node.lineno} binds variables from outside")
+                    raise Kept(f"line {node.lineno} binds variables from outside", "keep them as attributes")
                 if isinstance(node, ast.JoinedStr) and any(_spells(part, receiver) for part in node.values):
-                    raise Kept(f"line {node.lineno} prints the expression itself")
+                    raise Kept(f"line {node.lineno} prints the expression itself", "write it as text, without `=`")
                 if receiver is not None:
                     self.check_receiver(node, receiver, method)
 
     def check_receiver(self, node: ast.AST, receiver: str, method: ast.FunctionDef) -> None:
         if isinstance(node, (ast.FunctionDef, ast.Lambda)) and node is not method and receiver in parameters(node):
-            raise Kept(f"line {node.lineno} has a {receiver} of its own")
+            raise Kept(f"line {node.lineno} has a {receiver} of its own", "rename that")
         if not isinstance(node, ast.Name) or node.id != receiver:
             return
         self.check_use(node)
@@ -165,13 +169,13 @@ class _Object:
         """Refuse a name of the object that does anything but get at an attribute."""
         user = self.tree.parents[name]
         if not isinstance(user, ast.Attribute):
-            raise Kept(f"line {name.lineno} hands the object on")
+            raise Kept(f"line {name.lineno} hands the object on", f"hand on what is needed of it, `{name.id}.x`")
         if user.attr in {f.name for f in self.functions} and not isinstance(user.ctx, ast.Load):
-            raise Kept(f"line {name.lineno} replaces {user.attr}()")
+            raise Kept(f"line {name.lineno} replaces {user.attr}()", "decide in the method what it does")
         if user.attr.startswith("__"):
-            raise Kept(f"line {name.lineno} uses {user.attr}")
+            raise Kept(f"line {name.lineno} uses {user.attr}", "write out which attributes are meant")
         if user.attr not in self.always_set and is_caught(self.tree, user):
-            raise Kept(f"line {name.lineno} catches what happens where {user.attr} is not set")
+            raise Kept(f"line {name.lineno} catches what happens where {user.attr} is not set", "set it in __init__()")
 
     @cached_property
     def always_set(self) -> set[str]:
@@ -192,17 +196,22 @@ class _Object:
         uses = [n for n in self.tree.of(ast.Name) if n.id == self.cls.name]
         call = self.tree.parents[uses[0]] if len(uses) == 1 else None
         if not isinstance(call, ast.Call) or call.func is not uses[0]:
-            raise Kept("it is not used in one call alone")
+            if not uses:
+                raise Kept("the file makes no object of it", f"write `agent = {self.cls.name}(...)` in it, once")
+            lines = " and ".join(f"line {n.lineno}" for n in uses[:2])
+            more = f", and {len(uses) - 2} more" if len(uses) > 2 else ""
+            what = "use it" if len(uses) > 1 else "uses it for more than making an object"
+            raise Kept(f"{lines}{more} {what}", "make one object of it, by one call, and nothing else of the class")
         if self.cls.name in texts_of(self.tree) and looks_up_names(self.tree, self.tree.root):
-            raise Kept("its name is a text of the script, which looks names up")
+            raise Kept("its name is a text of the script, which looks names up", "call it by its name")
         if self.tree.loops_around(call):
-            raise Kept(f"line {call.lineno} makes it in a loop")
+            raise Kept(f"line {call.lineno} makes it in a loop", "make it once, above")
         if self.cls in self.tree.ancestors(call):
-            raise Kept("it is made in a method of its own")
+            raise Kept("it is made in a method of its own", "make it below the class")
         if self.cls.name in self.tree.rebound or any(a.arg == self.cls.name for a in self.tree.of(ast.arg)):
-            raise Kept("something else of the script has its name")
+            raise Kept("something else of the script has its name", "rename one of them")
         if any(isinstance(outer, ast.ClassDef) for outer in self.tree.ancestors(call)):
-            raise Kept(f"line {call.lineno} makes it in another class")
+            raise Kept(f"line {call.lineno} makes it in another class", "make it in a function, or at the top level")
         return call
 
     @cached_property
@@ -221,7 +230,8 @@ class _Object:
                 return None
         elif isinstance(stmt, ast.Expr) and stmt.value is self.creation:
             return None
-        raise Kept(f"line {self.creation.lineno} does more with it than giving it a name")
+        line = self.creation.lineno
+        raise Kept(f"line {line} does more with it than giving it a name", f"write `agent = {self.cls.name}(...)`")
 
     def check_uses(self, stmt: ast.stmt, name: str | None) -> None:
         """Refuse where the object is handed on, or used by other functions."""
@@ -229,17 +239,18 @@ class _Object:
             if isinstance(node, ast.Name) and node.id == name and node not in walk(stmt):
                 if self.tree.scope_of(node) is not self.scope:
                     if not self.binds_itself(node):
-                        raise Kept(f"line {node.lineno} uses it in another function")
+                        raise Kept(f"line {node.lineno} uses it in another function", f"give it `{name}.x` instead")
                     continue
                 self.check_use(node)
                 if node.lineno < stmt.lineno:
-                    raise Kept(f"line {node.lineno} uses it above")
+                    raise Kept(f"line {node.lineno} uses it above", "make it first")
             elif isinstance(node, ast.JoinedStr) and any(_spells(part, name) for part in node.values):
-                raise Kept(f"line {node.lineno} prints the expression itself")
+                raise Kept(f"line {node.lineno} prints the expression itself", "write it as text, without `=`")
             elif isinstance(node, (ast.Lambda, ast.comprehension)) and self.tree.scope_of(node) is self.scope:
                 own = parameters(node) if isinstance(node, ast.Lambda) else names_in([node.target])
                 if name in own:
-                    raise Kept(f"line {node.lineno if isinstance(node, ast.Lambda) else 0} has a {name} of its own")
+                    line = node.lineno if isinstance(node, ast.Lambda) else node.target.lineno
+                    raise Kept(f"line {line} has a {name} of its own", "rename that")
 
     def binds_itself(self, name: ast.Name) -> bool:
         """Whether a name in a function is a variable of that function."""
@@ -254,7 +265,8 @@ class _Object:
         for method in self.functions:
             for name in sorted(free_names(method) & own):
                 raise Kept(
-                    f"{method.name}() reads {name} from outside, and {self.scope.name}() has a {name} of its own"
+                    f"{method.name}() reads {name} from outside, and {self.scope.name}() has a {name} of its own",
+                    "rename one of them",
                 )
 
     # --- names -----------------------------------------------------------------------------------------------
@@ -362,7 +374,7 @@ class _Object:
         assert self.init is not None
         bound = bind_arguments(self.init, self.creation, self.creation.func)
         if bound is None:
-            raise Kept(f"line {self.creation.lineno} does not say which parameter gets what")
+            raise Kept(f"line {self.creation.lineno} does not say which parameter gets what", "name each argument")
         return bound.given
 
     def method_of(self, node: ast.AST) -> ast.FunctionDef | None:

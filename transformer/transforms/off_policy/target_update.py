@@ -52,7 +52,10 @@ INFO = TransformInfo(
         "together, because none of them is read by another loop. As before, no graph is recorded. A state that is "
         "loaded contains parameters only: the networks are made of torch's layers without buffers."
     ),
-    costs="Each parameter of the target networks takes four calls of its own.",
+    costs=(
+        "Each parameter of the target networks takes four calls of its own: move them below the update, in "
+        "one loop over `zip(target.parameters(), network.parameters())`."
+    ),
     needs=(),
     before=(
         "for param, target_param in zip(qf1.parameters(), qf1_target.parameters()):\n"

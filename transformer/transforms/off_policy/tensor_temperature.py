@@ -28,7 +28,10 @@ INFO = TransformInfo(
         "printed, it is read by float(), as before. A compiled update gets a tensor, and is not recompiled for new "
         "values."
     ),
-    costs="The host waits for each update of the temperature, and compiled updates are compiled once more.",
+    costs=(
+        "The host waits for each update of the temperature, and compiled updates are compiled once more: read it "
+        "once, by `.item()` below its own update, and only add it to tensors or multiply them with it."
+    ),
     needs=(),
     before="alpha = log_alpha.exp().item()\n...\nwriter.add_scalar('losses/alpha', alpha, global_step)",
     after=(

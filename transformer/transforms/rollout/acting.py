@@ -67,7 +67,8 @@ def apply(state: State) -> Rewrite:
     network = root(callee)
     made = [call for _, value in roles.assignments(network) if (call := tree.constructor(value)) is not None]
     if len(made) != 1 or network in roles.variant:
-        raise Skip(f"{network} is not made once, of a class of this file")
+        acts = "the object whose method acts" if network == "self" else network
+        raise Skip(f"{acts} is not made once, of a class of this file")
     called = callee.attr if isinstance(callee, ast.Attribute) else "forward"
     if (found := differs(roles, tree.classes[ast.unparse(made[0].func)], called)) is not None:
         raise Skip(f"{found}, of which it is not known that it computes the same without gradients")

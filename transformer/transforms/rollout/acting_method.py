@@ -38,7 +38,10 @@ INFO = TransformInfo(
         "must not use random.Random"
     ),
     safety="The function makes the same call in the same place, on the object that the name refers to at that time.",
-    costs="The code that chooses the actions is not compiled.",
+    costs=(
+        "The code that chooses the actions is not compiled: let what is called for them take and return tensors, under "
+        "torch.no_grad(), and do nothing else."
+    ),
     instead_of="policy",
     needs=("flags",),
     before="action, log_prob = self.get_action(obs)",

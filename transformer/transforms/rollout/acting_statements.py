@@ -57,7 +57,7 @@ INFO = TransformInfo(
         "no longer are: these layers compute the same bits without. For a network of which that is not known they are "
         "still recorded."
     ),
-    costs="The code that chooses the actions is not compiled.",
+    costs="The code that chooses the actions is not compiled: compute them by calls of networks under torch.no_grad().",
     instead_of="policy",
     needs=("flags",),
     before=(

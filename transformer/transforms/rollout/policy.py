@@ -31,7 +31,10 @@ INFO = TransformInfo(
         "The name refers to the method of the trained network itself, or to the network: it is the same call, under "
         "the same torch.no_grad()."
     ),
-    costs="The code that chooses the actions is not compiled.",
+    costs=(
+        "The code that chooses the actions is not compiled: call a network, or its method, on a tensor in the rollout, "
+        "under torch.no_grad()."
+    ),
     needs=("flags",),
     before="with torch.no_grad():\n    action, logprob, _, value = agent.get_action_and_value(next_obs)",
     after=(

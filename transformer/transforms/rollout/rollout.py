@@ -24,7 +24,7 @@ INFO = TransformInfo(
         "The same statements run in the same order. Variables that they read and the training loop rebinds become "
         "parameters, and variables that are read afterwards are returned; both follow from liveness, not from names."
     ),
-    costs="The loop stays in place, and reads as before; only clarity is lost.",
+    costs="The loop stays in place, and only clarity is lost: put it into the training loop itself.",
     needs=(),
     before="for step in range(args.num_steps):\n    ...\n    next_obs, reward, done, info = envs.step(action)",
     after="global_step, next_obs, next_done, storage = rollout(global_step, next_obs, next_done)",

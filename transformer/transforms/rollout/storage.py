@@ -52,7 +52,10 @@ INFO = TransformInfo(
         "the same values. They are cast to the buffers' dtypes, and a value that may share memory with the "
         "environment, or that is changed in place later, is cloned when it is recorded."
     ),
-    costs="Each step writes into device memory row by row.",
+    costs=(
+        "Each step writes into device memory row by row: allocate a buffer by `torch.zeros((num_steps, "
+        "num_envs), device=device)` in a variable, and write it once in each step, `rewards[step] = reward`."
+    ),
     needs=(),
     before=(
         "values = torch.zeros((args.num_steps, args.num_envs)).to(device)\nfor step in range(args.num_steps):\n"

@@ -31,7 +31,10 @@ INFO = TransformInfo(
         "global generators of `random`, numpy or torch is detected in its worker, and ends the run. With "
         "`--env-workers 0`, the default, the script makes the same SyncVectorEnv as before."
     ),
-    costs="Environments are stepped one after the other, in one process.",
+    costs=(
+        "Environments are stepped one after the other, in one process: make them by one call of "
+        "`gymnasium.vector.SyncVectorEnv`."
+    ),
     needs=("flags",),
     before="envs = gym.vector.SyncVectorEnv([make_env(i) for i in range(args.num_envs)])",
     after=(

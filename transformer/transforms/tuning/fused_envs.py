@@ -33,7 +33,10 @@ INFO = TransformInfo(
         "same order. Episodes end and are reset by the wrappers' own code, which also handles unusual observations "
         "and rewards."
     ),
-    costs="Each environment step makes some thirty numpy calls for a row of a few numbers.",
+    costs=(
+        "Each environment step makes some thirty numpy calls for a row of a few numbers: make "
+        "environments by one call of `gymnasium.vector.SyncVectorEnv`, and leave its wrappers as they are."
+    ),
     needs=(),
     before="envs = gym.vector.SyncVectorEnv([make_env(i) for i in range(args.num_envs)])",
     after="envs = FusedVectorEnv([make_env(i) for i in range(args.num_envs)])",

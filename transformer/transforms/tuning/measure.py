@@ -22,7 +22,7 @@ INFO = TransformInfo(
         "shows no progress bar of its own"
     ),
     safety="It reads the step counter and the clock and writes to standard error; the script's own logging stays.",
-    costs="No speed is shown; `lean-convert bench` measures it.",
+    costs="No speed is shown: let the training loop be `for iteration in range(...)`, or ask `lean-convert bench`.",
     needs=("flags",),
     before="for iteration in range(1, args.num_iterations + 1):\n    ...",
     after=(

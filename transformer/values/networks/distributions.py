@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 
 from transformer.facts.torch_api import CHECKED_ALONE
 from transformer.recognition.roles import Roles
@@ -21,15 +22,20 @@ def is_made(tree: Tree, node: ast.expr) -> bool:
     return name.startswith(DISTRIBUTIONS) and name.rpartition(".")[2][:1].isupper()
 
 
-def may_make(roles: Roles) -> bool:
-    """Whether training may make a distribution: the file speaks of them, or a network's class stands in another."""
+def may_make(roles: Roles, code: Iterable[ast.AST] | None = None) -> bool:
+    """Whether training may make a distribution: the file speaks of them, or a network's class stands in another.
+
+    With the nodes of some code, and of what it calls: whether that code may.
+    """
     made = [value for name in roles.modules for _, value in roles.assignments(name)]
     kept = {path.rpartition(".")[2] for path in roles.networks if path.startswith("self.")}
     if kept:  # self.actor = Actor(): an agent keeps them
         stores = [(t, v) for s in roles.tree.of(ast.Assign) for t, v in pairwise(s) if isinstance(t, ast.Attribute)]
         made += [value for target, value in stores if isinstance(target, ast.Attribute) and target.attr in kept]
     here = bool(made) and all(roles.tree.constructor(value) is not None for value in made)
-    return not here or "distributions" in roles.tree.code
+    if not here or code is None:
+        return not here or "distributions" in roles.tree.code
+    return any("distributions" in (roles.tree.qualified(node) or "") for node in code)
 
 
 def computes_to_check(tree: Tree) -> ast.Name | ast.Attribute | None:

@@ -1,0 +1,104 @@
+"""Which files an import executes: found beside the script and in the folders above it, without running anything.
+
+Nothing heavy is imported: `run` starts in no time.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+Import: TypeAlias = ast.Import | ast.ImportFrom
+
+
+@dataclass(frozen=True)
+class Named:
+    """What one alias of an import names: an attribute of a local module, or a local module itself."""
+
+    executed: tuple[Path, ...]
+    """The files that the import executes, in this order: packages, then the module."""
+    module: Path
+    attribute: str | None
+    """None where the alias is the module."""
+
+
+def reached_files(script: Path, source: bytes) -> dict[Path, bytes]:
+    """The local files that a script imports, directly or by others of them, with what stands in them.
+
+    What is no Python, or cannot be read, imports nothing.
+    """
+    found: dict[Path, bytes] = {script.resolve(): source}
+    roots = tuple(script.resolve().parents)
+    for path in (waiting := [script.resolve()]):
+        try:
+            tree = ast.parse(found[path])
+        except (SyntaxError, ValueError):
+            continue
+        imports = [n for n in ast.walk(tree) if isinstance(n, (ast.Import, ast.ImportFrom))]
+        for other in [p for stmt in imports for _, what in named(path, roots, stmt) for p in what.executed]:
+            if other not in found:
+                try:
+                    found[other] = other.read_bytes()
+                except OSError:
+                    found[other] = b""
+                waiting.append(other)
+    del found[script.resolve()]
+    return found
+
+
+def named(importing: Path, roots: Sequence[Path], stmt: Import) -> Iterator[tuple[ast.alias, Named]]:
+    """What the aliases of an import name, of those that name anything in local files.
+
+    Args:
+        importing: the file that the import stands in.
+        roots: the folders in which absolute names are looked for; the first that has one decides.
+        stmt: the import.
+    """
+    for alias in stmt.names:
+        if isinstance(stmt, ast.Import):
+            executed = next(filter(None, (_executed(root, alias.name.split(".")) for root in roots)), ())
+            if executed:
+                yield alias, Named(executed, executed[-1], None)
+            continue
+        parts = stmt.module.split(".") if stmt.module else []
+        folders = [importing.parents[stmt.level - 1]] if stmt.level else roots
+        found = next(filter(None, (_imported_from(folder, parts, alias.name) for folder in folders)), None)
+        if found is not None:
+            yield alias, found
+
+
+def _imported_from(folder: Path, parts: Sequence[str], name: str) -> Named | None:
+    """What `from PARTS import NAME` names, where the first of the parts is looked for in `folder`."""
+    place = folder.joinpath(*parts)
+    executed = _executed(folder, parts) if parts else _initials([place])
+    if not executed or executed[-1].name == "__init__.py":
+        inner = None if name == "*" else _file(place / name)
+        if inner is not None:
+            packages = _initials([folder.joinpath(*parts[:n]) for n in range(min(1, len(parts)), len(parts) + 1)])
+            return Named((*packages, inner), inner, None)
+    return Named(executed, executed[-1], name) if executed else None
+
+
+def _executed(folder: Path, parts: Sequence[str]) -> tuple[Path, ...]:
+    """The files that an import of a module executes, by its parts below a folder; none where it is not there."""
+    file = _file(folder.joinpath(*parts))
+    if file is None:
+        return ()
+    return (*_initials([folder.joinpath(*parts[:n]) for n in range(1, len(parts))]), file)
+
+
+def _initials(folders: Sequence[Path]) -> tuple[Path, ...]:
+    """What makes these folders packages, where they are."""
+    files = (folder / "__init__.py" for folder in folders)
+    return tuple(file.resolve() for file in files if file.is_file())
+
+
+def _file(place: Path) -> Path | None:
+    """The file of a module or a package."""
+    for path in (place / "__init__.py", place.with_name(f"{place.name}.py")):
+        if path.is_file():
+            return path.resolve()
+    return None
