@@ -169,6 +169,23 @@ def test_an_update_whose_options_change_stays_eager(change: str) -> None:
     assert "torch.compile(update" not in conversion.steps[-1].after
 
 
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "for p in agent.parameters():\n    show(p)",
+        "for p, old in zip(agent.parameters(), olds):\n    old.mul_(0.9).add_(p.detach(), alpha=0.1)\n    show(p)",
+        "print([float(p.sum()) for p in agent.parameters()])",
+    ],
+)
+def test_a_variable_called_as_one_of_the_groups_elsewhere_is_another(loop: str) -> None:
+    """A function counts parameters of the groups under the name that the training has for other parameters."""
+    count = "def count():\n    return sum(len(p) for p in optimizer.param_groups)\n\n\n"
+    count += "def show(it):\n    print(it)\n\n\n"
+    above = "olds = [p.detach().clone() for p in agent.parameters()]"
+    conversion = convert(script({**PLAIN, "functions": count, "before_loop": above, "report": loop}))
+    assert "update = torch.compile(" in conversion.source
+
+
 def test_a_scheduler_of_the_rate_alone_is_compiled() -> None:
     made = "scheduler = optim.lr_scheduler.CyclicLR(optimizer, 1e-4, 0.01, cycle_momentum=False)"
     source = script({**PLAIN, "before_loop": made, "report": "scheduler.step()\nprint(iteration)"})

@@ -42,6 +42,18 @@ def test_dones_that_another_name_changes_are_copied() -> None:
     assert BEFORE in applied({"begin": begin})
 
 
+@pytest.mark.parametrize("first", ["mean = 1.0", "mean = np.ones(args.num_envs)"])
+def test_rewards_by_what_is_carried_from_step_to_step(first: str) -> None:
+    at = PARTS["step"].index("rewards[step]")
+    mean = "mean = 0.9 * mean + 0.1 * np.abs(reward).mean()\nreward = reward / mean\n"
+    step = turn(
+        "host-arrays",
+        script({"begin": f"{PARTS['begin']}\n{first}", "step": PARTS["step"][:at] + mean + PARTS["step"][at:]}),
+    )
+    assert isinstance(step.outcome, Applied), step.outcome
+    assert REWARDS not in step.after, "what mean was before the first step is not known to be the host's"
+
+
 @pytest.mark.parametrize(("dtype", "cast"), [("long", "float32"), ("float64", "float32"), ("float32", None)])
 def test_buffers_of_several_dtypes_are_cast_one_by_one(dtype: str, cast: str | None) -> None:
     made = "actions = torch.zeros((args.num_steps, args.num_envs)"

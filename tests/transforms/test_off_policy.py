@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -131,7 +132,7 @@ def test_acting_is_left_alone(parts: dict[str, str], why: str) -> None:
 def test_target_update() -> None:
     assert made("target-update", replay()).splitlines() == [
         "def update_targets():",
-        '"""Move the target networks\' parameters towards those of the trained ones."""',
+        '"""Move the target networks\' parameters towards those of the trained networks."""',
         "with torch.no_grad():",
         "torch._foreach_mul_(targets, 1 - args.tau)",
         "torch._foreach_add_(targets, torch._foreach_mul(sources, args.tau))",
@@ -139,6 +140,63 @@ def test_target_update() -> None:
         "sources = list(q_network.parameters())",
         "update_targets()",
     ]
+
+
+PRODUCT = "torch._foreach_add_(targets, torch._foreach_mul(sources, args.tau))"
+ALPHA = "torch._foreach_add_(targets, sources, alpha=args.tau)"
+IN_PLACE = {
+    "t.data.mul_(1 - args.tau)\n    t.data.add_(args.tau * p.data)": PRODUCT,
+    "t.data.mul_(1 - args.tau).add_(p.data * args.tau)": PRODUCT,
+    "t.data.mul_(1 - args.tau).add_(p.data, alpha=args.tau)": ALPHA,
+    "t.data.mul_(1 - args.tau)\n    t.data.add_(p.data, alpha=args.tau)": ALPHA,
+    "t.data.lerp_(p.data, args.tau)": "torch._foreach_lerp_(targets, sources, args.tau)",
+}
+"""How a target's parameter may be moved in place, and the call that moves all of them."""
+PAIRS = "for p, t in zip(q_network.parameters(), target_network.parameters()):"
+
+
+@pytest.mark.parametrize("quiet", [False, True], ids=["data", "no_grad"])
+@pytest.mark.parametrize("body", IN_PLACE)
+def test_targets_moved_in_place(body: str, quiet: bool) -> None:
+    loop = f"{PAIRS}\n    {body}"
+    if quiet:
+        loop = "with torch.no_grad():\n" + textwrap.indent(loop.replace(".data", ""), "    ")
+    moved = made("target-update", replay(follow=loop))
+    assert IN_PLACE[body] in moved
+    assert moved.count("torch._foreach") - moved.count("_foreach_mul(") == (1 if "lerp" in body else 2)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "t.data.mul_(1 - args.tau).add_(p.data, alpha=loss.item())",
+        "t.data.mul_(1 - args.tau).add_(t.data, alpha=args.tau)",
+        "t.data.mul_(p.data).add_(p.data, alpha=args.tau)",
+        "t.data.mul_(1 - args.tau).sub_(p.data, alpha=args.tau)",
+        "t.data.mul_(1 - args.tau).add_(p.grad, alpha=args.tau)",
+        "t.data.lerp_(t.data, args.tau)",
+        "p.data.lerp_(p.data, args.tau)",
+        "t.data.lerp_(p.data, torch.tensor(args.tau))",
+        "t.data.mul_(1 - args.tau).add_(p.data, alpha=args.tau, out=t.data)",
+        "t.data.clone().mul_(1 - args.tau).add_(p.data, alpha=args.tau)",
+    ],
+)
+def test_targets_moved_in_place_otherwise(body: str) -> None:
+    assert isinstance(turn("target-update", replay(follow=f"{PAIRS}\n    {body}"), ()).outcome, Skipped)
+
+
+@pytest.mark.parametrize("body", IN_PLACE)
+def test_moved_in_one_call_to_the_same_bits(body: str) -> None:
+    torch.manual_seed(0)
+    ours, theirs = ([torch.randn(4097), torch.randn(7, 5)[:, 1:4]] for _ in range(2))
+    targets, args = [t.clone() for t in theirs], SimpleNamespace(tau=0.005)
+    for p, t in zip(ours, theirs, strict=True):
+        exec(textwrap.dedent("    " + body), {"p": p, "t": t, "args": args})
+    lines = [
+        line for line in made("target-update", replay(follow=f"{PAIRS}\n    {body}")).splitlines() if "_foreach" in line
+    ]
+    exec("\n".join(map(str.strip, lines)), {"torch": torch, "targets": targets, "sources": ours, "args": args})
+    assert all(map(torch.equal, targets, theirs))
 
 
 COPY = "target_param.data.copy_(args.tau * param.data + (1.0 - args.tau) * target_param.data)"
@@ -707,6 +765,7 @@ LOADED = {
         {TAU: f"{TAU}        self.tau = tau\n", "self, n_obs, n_act": "self, n_obs, n_act, tau",
          MADE: MADE.replace("1)", "1, 0.01)")},
         {TAU: f"{TAU}        self.tau = 1 - 0.99\n"},
+        {TAU: "        self.gamma, self.tau = 0.99, 0.01\n"},
         {TAU: TAU, "<moves>": MOVES.replace("self.tau", "TAU"), "class Walk": "TAU = 0.01\n\n\nclass Walk"},
         {COPIED: f"{COPIED}        self.critic_target.eval()\n"},
         {"self, n_obs, n_act": "self, n_obs, n_act, **options", MADE: MADE.replace("1)", "1, **vars(args))"),
@@ -716,8 +775,8 @@ LOADED = {
          "        self.critic_target.load_state_dict(self.critic.state_dict())\n"},
         {"<moves>": "\n        self.follow()", "    def act(self": f"    def follow(self):{MOVES}\n\n    def act(self"},
     ],
-    ids=["a constant", "a parameter", "computed", "a variable", "in evaluation", "others by text", "loaded above",
-         "made alike", "in a method"],
+    ids=["a constant", "a parameter", "computed", "two at once", "a variable", "in evaluation", "others by text",
+         "loaded above", "made alike", "in a method"],
 )  # fmt: skip
 def test_target_networks_of_an_object(changes: dict[str, str]) -> None:
     outcome, source = moved_targets(changes)

@@ -74,8 +74,9 @@ def test_a_function_that_acts_may_count() -> None:
         LOOP.replace("in ours:", "in theirs:"),
         LOOP.replace("LAG * ours[name] + (1 - LAG) * theirs[name]", "theirs[name] * (1 - LAG) + ours[name] * LAG"),
         "\n".join([LOOP.splitlines()[i] for i in (1, 0, 2, 3, 4)]) + "\n",
+        "        theirs, ours = lagging.state_dict(), values.state_dict()\n" + "".join(LOOP.splitlines(True)[2:]),
     ],
-    ids=["as written", "keys()", "over the other", "factors behind", "the other way round"],
+    ids=["as written", "keys()", "over the other", "factors behind", "the other way round", "both at once"],
 )
 def test_targets_are_moved_by_their_parameters(loop: str) -> None:
     found = step("target-update", (LOOP, loop))
@@ -99,9 +100,10 @@ def test_targets_are_moved_by_their_parameters(loop: str) -> None:
         ("RARELY = 32, 0.01", "RARELY = 32, torch.tensor(0.01)"),
         ("            print(episode, t, asked)\n", "            print(episode)\n            LAG = LAG * 0.5\n"),
         ("values, lagging = Values(4, 2), Values(4, 2)", "values = Values(4, 2)\nlagging = values"),
+        ("        ours = values.state_dict()\n", "        ours, shown = values.state_dict(), 1\n"),
     ],
     ids=["a normalization", "a buffer", "an own state", "into the other", "an option", "read later", "another dict",
-         "another key", "a difference", "a tensor", "a changing number", "one network"],
+         "another key", "a difference", "a tensor", "a changing number", "one network", "another at once"],
 )  # fmt: skip
 def test_targets_are_moved_as_they_were(old: str, new: str) -> None:
     found = step("target-update", (old, new))
@@ -135,7 +137,7 @@ def test_targets_are_moved_in_place(loop: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("add_((1 - KEPT) * ours.data)", "add_(ours.data, alpha=1 - KEPT)"),
+        ("add_((1 - KEPT) * ours.data)", "sub_(ours.data, alpha=1 - KEPT)"),
         ("theirs.data.add_(", "ours.data.add_("),
         ("(1 - KEPT) * ours.data", "(1 - KEPT) * theirs.data"),
         ("theirs.data.mul_(KEPT)", "theirs.data.mul_(torch.rand(1))"),

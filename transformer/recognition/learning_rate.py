@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Set as AbstractSet
+from typing import TypeAlias
 
 from transformer.dataflow.access import access
+from transformer.dataflow.bindings import variables
 from transformer.dataflow.name_lookups import NAMESPACES, is_vars_of_options
 from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.roles import Roles
@@ -17,7 +20,7 @@ from transformer.syntax.query import (
     unparse,
     walk,
 )
-from transformer.syntax.tree import Scope
+from transformer.syntax.tree import Scope, Tree
 
 SEEING = NAMESPACES - {"sys", "importlib"} | {"inspect", "_getframe"}
 """What may reach a variable otherwise than by its name."""
@@ -393,25 +396,31 @@ def changed_options(roles: Roles) -> ast.expr | None:
             kept = [k.value for k in call.keywords if k.arg == "cycle_momentum"]
             if [getattr(value, "value", None) for value in kept] != [False]:
                 return call
-    # what stands for one group or several, in whichever function
-    groups = {"param_groups"}
+    # variables that hold one group or several, in whichever function
+    owner, groups = variables(tree).owner_of, set[Variable]()
     for node in tree.nodes:
-        if isinstance(node, (ast.For, ast.comprehension)) and _of_groups(node.iter, groups):
+        if isinstance(node, (ast.For, ast.comprehension)) and _of_groups(tree, node.iter, groups):
             counted = isinstance(node.iter, ast.Call) and isinstance(node.target, ast.Tuple)
             numbers = node.target.elts[:1] if counted and unparse(node.iter).startswith("enumerate(") else []  # type: ignore[attr-defined]
-            groups |= {n.id for n in walk(node.target) if isinstance(n, ast.Name) and n not in numbers}
-        elif isinstance(node, ast.Assign) and _of_groups(node.value, {"param_groups"}) and not _is_entry(node.value):
-            groups |= {t.id for t in node.targets if isinstance(t, ast.Name)}
+            if not _is_entry(node.iter):  # the parameters of one
+                names = (n for n in walk(node.target) if isinstance(n, ast.Name) and n not in numbers)
+                groups |= {(owner(n), n.id) for n in names}
+        elif isinstance(node, ast.Assign) and _of_groups(tree, node.value, set()) and not _is_entry(node.value):
+            groups |= {(owner(t), t.id) for t in node.targets if isinstance(t, ast.Name)}
     for node in roles.run_by_training:
-        if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load) and _of_groups(node.value, groups):
+        if (
+            isinstance(node, ast.Subscript)
+            and not isinstance(node.ctx, ast.Load)
+            and _of_groups(tree, node.value, groups)
+        ):
             key = node.slice.value if isinstance(node.slice, ast.Constant) else None
             if key not in RATES and not isinstance(tree.parents[node], ast.For):
                 return node
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            if node.func.attr in ("update", "setdefault") and _of_groups(node.func.value, groups):
+            if node.func.attr in ("update", "setdefault") and _of_groups(tree, node.func.value, groups):
                 return node
         if isinstance(node, ast.Call) and not tree.names.builtin(node.func):
-            if any(_of_groups(a, groups) and not _is_entry(a) for a in node.args):
+            if any(_of_groups(tree, a, groups) and not _is_entry(a) for a in node.args):
                 return node
     return None
 
@@ -421,15 +430,19 @@ def _is_entry(node: ast.expr) -> bool:
     return isinstance(node, ast.Subscript) and isinstance(getattr(node.slice, "value", None), str)
 
 
-def _of_groups(node: ast.expr, groups: set[str]) -> bool:
-    """Whether an expression is made of parameter groups, by the names for them, and by no call but of a builtin."""
+Variable: TypeAlias = "tuple[ast.AST | None, str]"
+"""A variable: the scope that it belongs to, and its name."""
+
+
+def _of_groups(tree: Tree, node: ast.expr, groups: AbstractSet[Variable]) -> bool:
+    """Whether an expression is made of parameter groups: `param_groups`, variables that hold some, builtins of them."""
     while isinstance(node, ast.Subscript):
         node = node.value
     if isinstance(node, ast.Call) and unparse(node.func) in ("enumerate", "zip", "list", "reversed"):
-        return any(_of_groups(a, groups) for a in node.args)
-    return (isinstance(node, ast.Name) and node.id in groups) or (
-        isinstance(node, ast.Attribute) and node.attr in groups
-    )
+        return any(_of_groups(tree, a, groups) for a in node.args)
+    if isinstance(node, ast.Name):
+        return bool(groups) and (variables(tree).owner_of(node), node.id) in groups
+    return isinstance(node, ast.Attribute) and node.attr == "param_groups"
 
 
 def members(loop: ast.For, groups: str) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from transformer.dataflow.access import access, free_names
@@ -12,7 +12,7 @@ from transformer.recognition import kept_optimizers
 from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.changes import only_makes, sets_by_text
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import unparse, walk, without_methods
+from transformer.syntax.query import pairwise, unparse, walk, without_methods
 from transformer.syntax.tree import Tree
 from transformer.values.networks.attributes import NUMBER, Frame, Unknown, Values
 from transformer.values.networks.uses import MOVING
@@ -50,18 +50,18 @@ class Kept:
         """What `agent.critic` stands for; None where that is not known, or may change."""
         tree, (root, _, name) = roles.tree, path.rpartition(".")
         stored = kept_optimizers.stored(roles, name)
-        made_at = [s for s in map(tree.parents.get, stored) if isinstance(s, ast.Assign) and len(s.targets) == 1]
+        made_at = [(s, v) for n in stored for s, v in _given(tree, n)]
         maker = tree.scope_of(stored[0]) if stored else None
         if len(made_at) < len(stored) or not isinstance(maker, ast.FunctionDef) or maker.name != "__init__":
             return None
         cls = tree.class_of_self(stored[0].value, maker)
         again = any(tree.class_of_self(n.value, tree.scope_of(n)) is not cls for n in stored)
-        again = again or len({unparse(s.value) for s in made_at}) > 1 or tree.methods(name) != ()
+        again = again or len({unparse(value) for _, value in made_at}) > 1 or tree.methods(name) != ()
         if cls is None or again or not root.isidentifier() or kept_optimizers.rebound(roles, root, cls) is not None:
             return None
         if not only_makes(tree) or not all(runs_before_training(roles, n) for n in stored):
             return None
-        stmt = made_at[0]
+        stmt, value = made_at[0]
         outside = (n for n in tree.nodes if tree.scope_of(n) is not maker)
         by_name = looks_up_names(tree, cls) or any(map(sets_by_text, outside))
         if (by_name and any(n.value == name for n in tree.of(ast.Constant))) or tree.loops_around(stmt):
@@ -72,7 +72,14 @@ class Kept:
         if in_class or any(isinstance(n, ast.Constant) and isinstance(n.value, complex) for n in walk(stmt)):
             return None
         made = roles.only_value(root)
-        return Kept(maker, tree.constructor(made) if made is not None else None, stmt.value)
+        return Kept(maker, tree.constructor(made) if made is not None else None, value)
+
+
+def _given(tree: Tree, target: ast.expr) -> Iterator[tuple[ast.Assign, ast.expr]]:
+    """The statement that gives a target alone its value, or `a, b = x, y`, with the value."""
+    stmt = tree.statement(target)
+    if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1:
+        yield from ((stmt, value) for one, value in pairwise(stmt) if one is target)
 
 
 def changed_unseen(roles: Roles, names: Collection[str]) -> str | None:

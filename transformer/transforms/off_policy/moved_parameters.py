@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from transformer.facts.torch_api import layers
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import calls_method, unparse, walk
+from transformer.syntax.query import calls_method, pairwise, unparse, walk
 
 CONTAINERS = frozenset("Module Sequential ModuleList ModuleDict Parameter ParameterList".split())
 """Modules without layers of their own, and parameters."""
@@ -16,33 +16,62 @@ HOST = ("math.", "numpy.", "torch.")
 """Modules whose functions keep nothing in a network."""
 
 
-def scaled_in_place(
-    body: Sequence[ast.stmt], names: Collection[str], *, quiet: bool
-) -> tuple[str, ast.expr, ast.expr] | None:
-    """The name and the factors of `t.data.mul_(kept)` and `t.data.add_(rate * p.data)`; None for other statements.
+@dataclass(frozen=True)
+class InPlace:
+    """What the body of a loop over two networks' parameters does to each target."""
+
+    into: str
+    """The loop's name for the target's parameter."""
+    kept: ast.expr | None
+    """By how much that is multiplied; None for `t.lerp_(p, rate)`, which says it by the rate alone."""
+    rate: ast.expr
+    by_alpha: bool = False
+    """Whether the other one is added by `add_(p, alpha=rate)`, which rounds once, and not as a product."""
+
+
+def moved_in_place(body: Sequence[ast.stmt], names: Collection[str], *, quiet: bool) -> InPlace | None:
+    """What `t.data.mul_(kept)` and `t.data.add_(rate * p.data)` do, also as one chain, or `t.data.lerp_(p.data, rate)`.
 
     Args:
         body: of a loop over the parameters of two networks.
         names: of both parameters.
         quiet: whether no gradients are recorded, so that `.data` may be left out.
+
+    Returns:
+        None for other statements.
     """
     calls = [stmt.value for stmt in body if isinstance(stmt, ast.Expr)]
-    if len(calls) != len(body) or len(calls) != 2:
+    if len(calls) != len(body) or not 1 <= len(calls) <= 2:
         return None
-    scale, add = calls
-    if not calls_method(scale, "mul_") or not calls_method(add, "add_"):
+    last = calls[-1]
+    first = last.func.value if len(calls) == 1 and calls_method(last, "add_") else calls[0]
+    if not isinstance(first, ast.Call) or not isinstance(last, ast.Call):
         return None
-    into = parameter_of(scale.func.value, quiet=quiet)
-    if into is None or into not in names or into != parameter_of(add.func.value, quiet=quiet):
+    if not isinstance(first.func, ast.Attribute) or not isinstance(last.func, ast.Attribute):
         return None
-    if scale.keywords or add.keywords or len(scale.args) != 1 or len(add.args) != 1:
+    into = parameter_of(first.func.value, quiet=quiet)
+    if into is None or into not in names or first.keywords:
         return None
-    product = add.args[0]
-    if not isinstance(product, ast.BinOp) or not isinstance(product.op, ast.Mult):
+
+    def is_other(node: ast.expr) -> bool:
+        return (name := parameter_of(node, quiet=quiet)) in names and name != into
+
+    if first is last:
+        lerp = last.func.attr == "lerp_" and len(last.args) == 2 and is_other(last.args[0])
+        return InPlace(into, None, last.args[1]) if lerp else None
+    chained = last.func.value is first
+    if not chained and into != parameter_of(last.func.value, quiet=quiet):
         return None
-    for value, factor in ((product.left, product.right), (product.right, product.left)):
-        if (other := parameter_of(value, quiet=quiet)) in names and other != into:
-            return into, scale.args[0], factor
+    if (first.func.attr, last.func.attr) != ("mul_", "add_") or len(first.args) != 1 or len(last.args) != 1:
+        return None
+    added, kept = last.args[0], first.args[0]
+    if [k.arg for k in last.keywords] == ["alpha"]:
+        return InPlace(into, kept, last.keywords[0].value, by_alpha=True) if is_other(added) else None
+    if last.keywords or not isinstance(added, ast.BinOp) or not isinstance(added.op, ast.Mult):
+        return None
+    for value, factor in ((added.left, added.right), (added.right, added.left)):
+        if is_other(value):
+            return InPlace(into, kept, factor)
     return None
 
 
@@ -74,11 +103,19 @@ def of_state_dicts(roles: Roles, block: Sequence[ast.stmt], loop: ast.For) -> By
     """
     place = block.index(loop)
     over = loop.iter.func.value if calls_method(loop.iter, "keys") and not loop.iter.args else loop.iter
-    if place < 2 or place + 1 == len(block) or not isinstance(loop.target, ast.Name) or loop.orelse:
+    if place < 1 or place + 1 == len(block) or not isinstance(loop.target, ast.Name) or loop.orelse:
         return None
-    key, above, below = loop.target.id, block[place - 2 : place], block[place + 1]
-    states = {name: network for stmt in above for name, network in [_state(stmt)] if network is not None}
-    if len(states) != 2 or not isinstance(over, ast.Name) or over.id not in states or len(loop.body) != 1:
+    key, above, below = loop.target.id, block[place - 1 : place], block[place + 1]
+    if len(_states(above[0])) == 1:
+        above = block[max(place - 2, 0) : place]
+    states = {name: network for stmt in above for name, network in _states(stmt).items()}
+    if (
+        len(states) != 2
+        or not all(map(_states, above))
+        or not isinstance(over, ast.Name)
+        or over.id not in states
+        or len(loop.body) != 1
+    ):
         return None
     assign = loop.body[0]
     if not isinstance(assign, ast.Assign) or len(assign.targets) != 1:
@@ -107,12 +144,15 @@ def _is_of_file(roles: Roles, network: ast.expr) -> bool:
     return made is not None and roles.tree.constructor(made) is not None
 
 
-def _state(stmt: ast.stmt) -> tuple[str, ast.expr | None]:
-    """The name and the network of `name = network.state_dict()`."""
-    if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1 and isinstance(stmt.targets[0], ast.Name):
-        if calls_method(stmt.value, "state_dict") and not (stmt.value.args or stmt.value.keywords):
-            return stmt.targets[0].id, stmt.value.func.value
-    return "", None
+def _states(stmt: ast.stmt) -> dict[str, ast.expr]:
+    """The names and the networks of `name = network.state_dict()`, also of two at once; none for other statements."""
+    found: dict[str, ast.expr] = {}
+    for target, value in pairwise(stmt) if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1 else []:
+        asks = calls_method(value, "state_dict") and not (value.args or value.keywords)
+        if not asks or not isinstance(target, ast.Name) or not calls_method(value, "state_dict"):
+            return {}
+        found[target.id] = value.func.value
+    return found
 
 
 def _item(node: ast.expr, key: str) -> str | None:

@@ -30,7 +30,7 @@ from transformer.syntax.templates import render
 from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo, skipped
 from transformer.transforms.extraction import top_level
 from transformer.transforms.off_policy.kept_networks import Kept, changed_unseen, makes_new
-from transformer.transforms.off_policy.moved_parameters import ByState, of_state_dicts, parameter_of, scaled_in_place
+from transformer.transforms.off_policy.moved_parameters import ByState, moved_in_place, of_state_dicts, parameter_of
 from transformer.values.effects.world import World
 from transformer.values.networks.attributes import NUMBER, Frame, Unknown, Values
 from transformer.values.networks.uses import Uses
@@ -41,7 +41,8 @@ INFO = TransformInfo(
     summary="update the target networks' parameters from the trained ones in one call for all of them",
     applies=(
         "to loops over the parameters of two networks that only copy `a * p + (1 - a) * t` into each t, or multiply t "
-        "by a number in place and add a multiple of p; or that do this with both state_dict() and load the result. "
+        "by a number in place and add a multiple of p, or call `t.lerp_(p, a)`; or that do this with both state_dict() "
+        "and load the result. "
         "The numbers must be constant for the whole run. Both networks must be made once in the same way, above the "
         "training loop, or as copies by the constructor of an object, share nothing, and keep their parameters. A "
         "function that is given both networks, which share nothing, looks up the parameters in each call"
@@ -70,15 +71,23 @@ INFO = TransformInfo(
 
 
 @dataclass(frozen=True)
+class Factors:
+    """How a target's parameter t follows p: `t * kept + p * rate`; or `t.lerp_(p, rate)`, where nothing is `kept`."""
+
+    kept: str | None
+    rate: str
+    by_alpha: bool = False
+    """Whether p is added by `add_(p, alpha=rate)`, which rounds once."""
+
+
+@dataclass(frozen=True)
 class _Loop:
     """A loop that moves the parameters of `target` towards those of `network`, all as written."""
 
     stmt: ast.For
     target: str
     network: str
-    kept: str
-    """By how much a target's parameter is multiplied, before `rate` times the other one is added."""
-    rate: str
+    factors: Factors
     besides: tuple[ast.stmt, ...] = ()
     """Statements around it that do nothing else."""
 
@@ -106,8 +115,8 @@ def apply(state: State) -> Rewrite:
         function, targets, sources = (tree.names.fresh(n) for n in ("update_targets", "targets", "sources"))
         lists = (_all([one.target for one in group]), _all([one.network for one in group]))
         edits.before(roles.outermost, f"{targets} = {lists[0]}\n{sources} = {lists[1]}")
-        factors = {"kept": group[0].kept, "rate": group[0].rate}
-        code = render("update_targets", function=function, targets=targets, sources=sources, **factors)
+        moves = render("foreach_move", targets=targets, sources=sources, factors=group[0].factors)
+        code = render("update_targets", function=function, moves=moves)
         edits.before(anchor, code, gap=1 if nested else 2)
         edits.replace(group[0].stmt, f"{function}()")
         for other in (*(one.stmt for one in group[1:]), *(stmt for one in group for stmt in one.besides)):
@@ -116,10 +125,10 @@ def apply(state: State) -> Rewrite:
     helped = [*_in_helpers(roles, reasons)]
     for one in helped:
         pairs, targets, sources = (tree.names.fresh(n) for n in ("pairs", "targets", "sources"))
-        loop = {"target": one.target, "network": one.network, "kept": one.kept, "rate": one.rate}
-        edits.replace(
-            one.stmt, render("move_targets", pairs=pairs, targets=targets, sources=sources, t="t", p="p", **loop)
-        )
+        named = {"pairs": pairs, "targets": targets, "sources": sources}
+        moves = render("foreach_move", targets=targets, sources=sources, factors=one.factors)
+        code = render("move_targets", target=one.target, network=one.network, moves=moves, **named)
+        edits.replace(one.stmt, code)
     if not names and not helped:
         raise skipped(reasons, "no loop in the training loop goes through the parameters of two networks")
     history = replace(state.history, target_updates=tuple(names))
@@ -188,7 +197,7 @@ def _groups(roles: Roles, reasons: list[Skip]) -> Iterator[list[_Loop]]:
                     reasons.append(Skip(f"line {stmt.lineno}: {skip}"))
             elif isinstance(stmt, ast.For) and (found := of_state_dicts(roles, block, stmt)) is not None:
                 yield from _by_state(roles, stmt, found, reasons)
-            if group and (one is None or (one.kept, one.rate) != (group[0].kept, group[0].rate)):
+            if group and (one is None or one.factors != group[0].factors):
                 yield group
                 group = []
             group += [one] if one is not None else []
@@ -203,7 +212,8 @@ def _by_state(roles: Roles, stmt: ast.For, found: ByState, reasons: list[Skip]) 
     if varying:
         reasons.append(Skip(f"line {stmt.lineno}: {text(varying[0])} is not known to be a number that stays"))
         return
-    yield [_Loop(stmt, text(found.target), text(found.network), text(found.kept), text(found.rate), found.besides)]
+    factors = Factors(text(found.kept), text(found.rate))
+    yield [_Loop(stmt, text(found.target), text(found.network), factors, found.besides)]
 
 
 def _check(roles: Roles, uses: Uses, group: Sequence[_Loop]) -> None:
@@ -296,20 +306,20 @@ def _understood(roles: Roles, loop: ast.For, networks: dict[str, ast.expr]) -> _
         Skip: it is not.
     """
     quiet, text = without_gradients(roles.tree, loop), roles.tree.text
-    scaled = scaled_in_place(loop.body, [*networks], quiet=quiet)
-    if scaled is not None:
-        target, *numbers = scaled
-        for factor in numbers:
+    moved = moved_in_place(loop.body, [*networks], quiet=quiet)
+    if moved is not None:
+        for factor in filter(None, (moved.kept, moved.rate)):
             if not _is_number(roles, factor):
                 raise Skip(f"{text(factor)} is not known to be a number that stays")
-        (source,) = (name for name in networks if name != target)
-        return _Loop(loop, text(networks[target]), text(networks[source]), text(numbers[0]), text(numbers[1]))
+        (source,) = (name for name in networks if name != moved.into)
+        how = Factors(text(moved.kept) if moved.kept is not None else None, text(moved.rate), moved.by_alpha)
+        return _Loop(loop, text(networks[moved.into]), text(networks[source]), how)
     stmt = loop.body[0]
     call = stmt.value if isinstance(stmt, ast.Expr) and len(loop.body) == 1 else None
     copied = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "copy_"
     if not copied or not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
         raise Skip("it does more than copy into each parameter")
-    into = parameter_of(call.func.value)
+    into = parameter_of(call.func.value, quiet=quiet)
     value = call.args[0] if len(call.args) == 1 and not call.keywords else None
     if into not in networks or not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Add):
         raise Skip("what is copied is no sum of both parameters")
@@ -317,7 +327,8 @@ def _understood(roles: Roles, loop: ast.For, networks: dict[str, ast.expr]) -> _
     for product in (value.left, value.right):
         if not isinstance(product, ast.BinOp) or not isinstance(product.op, ast.Mult):
             raise Skip("what is copied is no sum of both parameters, each multiplied by a number")
-        left, right = parameter_of(product.left), parameter_of(product.right)
+        left, right = (parameter_of(side, quiet=quiet) for side in (product.left, product.right))
+        left, right = (name if name in networks else None for name in (left, right))
         factors |= {left: product.right} if left else {right: product.left}
     (other,) = (name for name in networks if name != into)
     rate, rest = factors.get(other), factors.get(into)
@@ -328,7 +339,7 @@ def _understood(roles: Roles, loop: ast.For, networks: dict[str, ast.expr]) -> _
         raise Skip(f"{unparse(rest)} is not 1 - {unparse(rate)}")
     if not _is_number(roles, rate):
         raise Skip(f"{unparse(rate)} is not known to be a number that stays")
-    return _Loop(loop, text(networks[into]), text(networks[other]), f"1 - {text(rate)}", text(rate))
+    return _Loop(loop, text(networks[into]), text(networks[other]), Factors(f"1 - {text(rate)}", text(rate)))
 
 
 def _is_number(roles: Roles, rate: ast.expr) -> bool:

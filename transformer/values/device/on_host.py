@@ -111,6 +111,8 @@ class OnHost:
 
     def __init__(self, roles: Roles, tensors: Tensors, rollout: ast.For) -> None:
         self._roles, self._tensors, self._rollout = roles, tensors, rollout
+        self._asked: set[tuple[str, ast.stmt]] = set()
+        """The assignments that are being looked at: `x = 0.9 * x + y` does not speak against x."""
 
     def is_host(self, node: ast.expr, stmt: ast.stmt) -> bool:
         """Whether an expression is known to be no tensor, where it stands."""
@@ -138,11 +140,15 @@ class OnHost:
         """Whether a statement of the rollout gives a name an array, or a part of a step's result but the infos."""
         if not isinstance(stmt, ast.Assign) or self._rollout not in self._roles.tree.loops_around(stmt):
             return False
-        for value in values(stmt, name):
-            if value is self._roles.phases.env_step:
-                parts = [t.elts[:-1] for t in stmt.targets if isinstance(t, ast.Tuple)]
-                if not any(isinstance(p, ast.Name) and p.id == name for part in parts for p in part):
-                    return False
-            elif not self.is_array(value, stmt):
-                return False
-        return True
+        if (name, stmt) in self._asked:
+            return True
+        self._asked.add((name, stmt))
+        known = all(self._is_given(name, stmt, value) for value in values(stmt, name))
+        self._asked.discard((name, stmt))
+        return known
+
+    def _is_given(self, name: str, stmt: ast.Assign, value: ast.expr) -> bool:
+        if value is not self._roles.phases.env_step:
+            return self.is_array(value, stmt)
+        parts = [t.elts[:-1] for t in stmt.targets if isinstance(t, ast.Tuple)]
+        return any(isinstance(p, ast.Name) and p.id == name for part in parts for p in part)

@@ -14,7 +14,7 @@ from transformer.dataflow.grad_mode import NO_GRAD
 from transformer.facts.torch_api import layers, names
 from transformer.recognition.roles import Roles
 from transformer.syntax.options import holds_options
-from transformer.syntax.query import bind_arguments, children, parameters, root, statements, walk
+from transformer.syntax.query import bind_arguments, children, pairwise, parameters, root, statements, walk
 from transformer.syntax.tree import Tree
 
 Leaf: TypeAlias = Literal["module", "number", "list", "nested", "unknown"]
@@ -379,8 +379,9 @@ def kept_by(function: ast.FunctionDef | ast.Module) -> Iterator[tuple[str, ast.e
     for stmt in statements(function.body):
         for node in stores(stmt):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == own:
-                whole = isinstance(stmt, ast.AnnAssign) or (isinstance(stmt, ast.Assign) and node in stmt.targets)
-                yield node.attr, stmt.value if whole and isinstance(stmt, (ast.Assign, ast.AnnAssign)) else None
+                pairs = pairwise(stmt) if isinstance(stmt, ast.Assign) else []
+                value = stmt.value if isinstance(stmt, ast.AnnAssign) else None
+                yield node.attr, next((v for target, v in pairs if target is node), value)
 
 
 def stores(stmt: ast.stmt) -> Iterator[ast.Attribute | ast.Subscript]:

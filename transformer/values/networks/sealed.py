@@ -14,7 +14,7 @@ from transformer.dataflow.grad_mode import NO_GRAD
 from transformer.dataflow.name_lookups import BY_NAME, is_vars_of_options
 from transformer.facts.torch_api import OF, OTHERWISE, names
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import bind_arguments, first_parameter, is_static, parameters, root, walk
+from transformer.syntax.query import bind_arguments, first_parameter, is_static, pairwise, parameters, root, walk
 from transformer.syntax.tree import Tree
 from transformer.values.networks.attributes import initializes_all, kept_by, only_initializes
 
@@ -156,7 +156,11 @@ def _is_known(tree: Tree, node: ast.Name | ast.Attribute) -> bool:
             if not isinstance(node.value, ast.Name) or node.value.id != first_parameter(scope):
                 return False
         if isinstance(outer, ast.Tuple):  # actor, critic = make(), make()
-            outer = tree.parents[outer] if isinstance(node, ast.Name) else outer
+            outer = tree.parents[outer]
+            if not isinstance(outer, ast.Assign):
+                return False
+            if isinstance(node, ast.Attribute) and not any(target is node for target, _ in pairwise(outer)):
+                return False
         return (isinstance(outer, ast.Assign) and len(outer.targets) == 1) or isinstance(outer, ast.AnnAssign)
     if not isinstance(node.ctx, ast.Load):
         return False

@@ -18,10 +18,13 @@ from transformer.recognition.roles import Roles
 from transformer.syntax.query import (
     asked_name,
     bind_arguments,
+    calls_method,
     is_none,
+    names_in,
     pairwise,
     root,
     statements,
+    unparse,
     walk,
     without_methods,
 )
@@ -424,7 +427,7 @@ class Uses:
                 if not early and (sets or outer.attr not in READ | VALUES):
                     raise Changed(f"{text} for {outer.attr}")
             elif isinstance(outer, ast.Call) and node in outer.args:
-                if not self._reads(outer):
+                if not self._reads(outer) and not _is_of_parameter(outer, within):
                     raise Changed(f"{text} in {ast.unparse(outer.func)}()")
             elif not isinstance(outer, (ast.BinOp, ast.Compare, ast.ListComp, ast.GeneratorExp, ast.AugAssign)):
                 raise Changed(text)
@@ -486,3 +489,15 @@ def unsteady(roles: Roles) -> dict[str, str]:
 def restructured(roles: Roles) -> dict[str, str]:
     """The trained networks whose parameters may become others, or need no gradients any more, each with the reason."""
     return Uses(roles, structure=True).obstacles(roles.modules)
+
+
+def _is_of_parameter(call: ast.Call, loop: ast.AST) -> bool:
+    """Whether a call is a parameter's method that reads its arguments: `t.add_(p)`, in a loop over two networks'."""
+    paired = isinstance(loop, ast.For) and isinstance(loop.iter, ast.Call) and unparse(loop.iter.func) == "zip"
+    if not paired or not isinstance(loop, ast.For) or not isinstance(loop.iter, ast.Call):
+        return False
+    methods, owner = names("tensor", memory=("new", "in place")), call.func
+    while isinstance(owner, ast.Attribute) and (owner.attr in methods or owner.attr == "data"):
+        owner = owner.value.func if isinstance(owner.value, ast.Call) else owner.value
+    ours = isinstance(owner, ast.Name) and owner.id in names_in([loop.target])
+    return ours and all(calls_method(a, "parameters") for a in loop.iter.args)
