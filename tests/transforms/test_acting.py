@@ -111,3 +111,40 @@ def test_what_may_tell_that_acting_has_a_graph(parts: dict[str, str]) -> None:
     step = acting(**parts)
     assert isinstance(step.outcome, Skipped), step.after
     assert step.outcome.left_as_it_was
+
+
+DECIDES = """
+def act(self, x):
+    with torch.no_grad():
+        probs = Categorical(logits=self.actor(x))
+        action = probs.sample()
+        return action, probs.log_prob(action), self.critic(x)
+""".strip()
+CALLED = "action, logprob, value = agent.act(next_obs)\nvalues[step] = value.flatten()"
+
+
+@pytest.mark.parametrize(
+    ("method", "named"),
+    [
+        (DECIDES, True),
+        ("@torch.no_grad()\n" + DECIDES, True),
+        (DECIDES.replace("x):\n", "x):\n    x = x.clone()\n"), True),
+        (DECIDES.replace("        return", "        self.last = action\n        return"), False),
+        (DECIDES.replace("        return", "        print('acts')\n        return"), False),
+        (DECIDES.replace("        return", "        action = torch.tensor(action.tolist())\n        return"), False),
+    ],
+    ids=["a block", "a decorator", "more above it", "keeps an object", "prints", "goes to the host"],
+)
+def test_a_method_that_records_nothing(method: str, named: bool) -> None:
+    parts = {"agent": edited("agent", "    def get_value", textwrap.indent(method, "    ") + "\n\n    def get_value")}
+    step, source = acting(**parts, act=CALLED), script({**parts, "act": CALLED, "record": RECORD})
+    assert isinstance(step.outcome, Skipped) and step.outcome.kind == "not needed", step.outcome
+    assert turn("policy", source).applied == named
+
+
+def test_a_method_that_reads_the_network_outside_of_it_records() -> None:
+    method = DECIDES.replace("        return action, probs.log_prob(action), self.critic(x)",
+                             "    return action, probs.log_prob(action), self.critic(x)")  # fmt: skip
+    parts = {"agent": edited("agent", "    def get_value", textwrap.indent(method, "    ") + "\n\n    def get_value")}
+    outcome = turn("policy", script({**parts, "act": CALLED})).outcome
+    assert isinstance(outcome, Skipped) and "outside of torch.no_grad()" in outcome.reason

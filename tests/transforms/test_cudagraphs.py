@@ -384,3 +384,30 @@ def test_of_act_and_policy_the_one_that_steps_call_is_captured() -> None:
     alone = convert(script(), ignore=["evaluate-once"]).source
     assert "    policy = CudaGraphModule(policy, warmup=20)\n" in alone
     assert "CudaGraphModule(act" not in alone
+
+
+RUNNING = """\
+class Running:
+    def __init__(self):
+        self.mean = 0.0
+
+    def add(self, x):
+        self.mean = 0.9 * self.mean + 0.1 * x.mean()
+
+"""
+
+
+@pytest.mark.parametrize(("read", "changed"), [("probs", False), ("fixed", False), ("running", True), ("both", True)])
+def test_an_attribute_is_its_object_s(read: str, changed: bool) -> None:
+    made = "both = running if args.seed else fixed" if read == "both" else ""
+    parts = {
+        "functions": RUNNING,
+        "before_loop": f"running, fixed = Running(), Running()\n{made}",
+        "step": PARTS["step"] + "\nrunning.add(reward)",
+        "minibatch": f"probs = torch.distributions.Normal(b_returns[mb_inds], 1.0)\nextra = {read}.mean\n"
+        + edited("minibatch", "0.01 *", "0.01 * (1 + 0 * extra).mean() *" if read == "probs" else "(0.01 + extra) *"),
+    }
+    step = turn("cudagraphs", script({**ON_DEVICE, **parts}), UPDATED)
+    told = step.outcome.reason if isinstance(step.outcome, Skipped) else "; ".join(getattr(step.outcome, "notes", ()))
+    assert (f"reads {read}.mean, which line" in told) == changed, told
+    assert changed or step.applied, told

@@ -503,6 +503,16 @@ def test_a_loss_that_decides_on_actions_is_no_policy() -> None:
     assert "decides on the actions of a later step" in reason("policy", source)
 
 
+def test_what_learns_behind_a_continue_does_not_decide() -> None:
+    act = changed("act", "q_values = q_network(torch.Tensor(obs).to(device))",
+                  "with torch.no_grad():\n        q_values = q_network(torch.Tensor(obs).to(device))")  # fmt: skip
+    above, gate, below = replay(act=act).partition("        if global_step > args.learning_starts:\n")
+    skips = "        if global_step <= args.learning_starts:\n            continue\n"
+    source = above + skips + textwrap.indent(textwrap.dedent(below), " " * 8) if gate else ""
+    assert made("policy", source) == "policy = q_network\nq_values = policy(torch.Tensor(obs).to(device))"
+    assert "already" in reason("acting", source)
+
+
 def test_update() -> None:
     step = turn("update", replay())
     assert "            values, loss = update(" not in step.after  # nothing reads them below

@@ -12,6 +12,7 @@ from transformer.advise.rules import RULES
 from transformer.advise.study import Study
 from transformer.conversion import pipeline
 from transformer.conversion.together.one_file import one_file
+from transformer.conversion.result import Step
 from transformer.recognition import refusals
 from transformer.recognition.refusals import Unconvertible
 from transformer.syntax.diagnostics import Diagnostic, at
@@ -88,11 +89,16 @@ def _checked(code: str, found: tuple[Finding, ...]) -> tuple[Finding, ...]:
     if not any(f.transform for f in found):
         return found
     conversion = pipeline.convert(code)
-    applied = {s.transform.name for s in conversion.steps if s.applied} if conversion.converted else set()
-    left = {_place(conversion.source, f) for f in _found(conversion.source)} if applied else set()
-    return tuple(
-        f if f.transform in applied and _place(code, f) not in left else replace(f, transform=None) for f in found
-    )
+    wanted = {f.transform for f in found}
+    steps = [s for s in conversion.steps if s.applied and s.transform.name in wanted] if conversion.converted else []
+    done = {s.transform.name: _removed(s) for s in steps}
+    return tuple(f if _place(code, f) in done.get(f.transform or "", ()) else replace(f, transform=None) for f in found)
+
+
+def _removed(step: Step) -> set[tuple[str, str]]:
+    """What is found before a transform, and no longer after it."""
+    before, after = ({_place(code, f) for f in _found(code)} for code in (step.before, step.after))
+    return before - after
 
 
 def _place(code: str, finding: Finding) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from transformer.conversion.of_files import not_looked_into
 from transformer.conversion.result import Applied, Conversion, Refused, Skipped, Step
 from transformer.conversion.together import ONE_FILE
-from transformer.conversion.told import counts, left_as_it_was, warnings_told
+from transformer.conversion.told import counts, done_instead, left_as_it_was, warnings_told
 from transformer.diff.compare import Stats, compare
 from transformer.recognition.arguments import cuda_arguments
 from transformer.recognition.refusals import unparsable
@@ -375,7 +375,9 @@ def _print_steps(console: Console, result: Result, *, verbose: bool) -> None:
             did = step.transform.summary if verbose else step.brief
             applied.append((name, _line_counts(_stats(step)), _told(did, step.outcome.lesser_notes)))
         elif isinstance(step.outcome, Skipped) and step.outcome.left_as_it_was:
-            if verbose and step.transform.name not in shown:
+            if verbose and (other := done_instead(result.conversion, step)):
+                rest.append((name, Text(f"{other} does it: {reason}", "dim")))
+            elif verbose and step.transform.name not in shown:
                 left.append((name, _told(reason, ())))
         elif outcome != "not selected":
             rest.append((name, Text(reason, "dim")))

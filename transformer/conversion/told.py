@@ -44,6 +44,12 @@ def left_as_it_was(conversion: Conversion) -> list[Left]:
     return list(found.values())
 
 
+def done_instead(conversion: Conversion, step: Step) -> str:
+    """The transform that applied and does the same in another way; "" where none did."""
+    ways = _ways(conversion)[step.transform.instead_of or step.transform.name]
+    return next((way.transform.name for way in ways if way.applied), "")
+
+
 def depending(conversion: Conversion) -> list[str]:
     """The transforms that were left out only because another one was, or for the reason of a headline."""
     told = {name for left in left_as_it_was(conversion) for name in left.names}

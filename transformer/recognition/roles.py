@@ -776,7 +776,8 @@ class Phases:
     def acting(self) -> list[ast.stmt]:
         """The statements of the block that decide on actions and keep steps: those above `learn`, or around it."""
         last = self.block.index(self.collect) if self.collect in self.block else 0
-        return [s for s in self.block[: max(last + 1, self.block.index(self.learn))] if s is not self.learn]
+        learning = {self.learn, *(s for region in self.regions for s in region.statements)}
+        return [s for s in self.block[: max(last + 1, self.block.index(self.learn))] if s not in learning]
 
 
 ELSEWHERE = ast.Call(ast.Name("environment", ast.Load()), [], [])

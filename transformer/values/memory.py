@@ -24,7 +24,7 @@ from transformer.facts.torch_api import NEW, VIEWS, names
 from transformer.recognition.buffers import find_allocations
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import calls_method, statements, walk
-from transformer.values.networks.results import Results
+from transformer.values.networks.results import Results, loss_called
 from transformer.values.reports import is_report
 from transformer.values.tensors import Tensors, values
 
@@ -44,7 +44,16 @@ class Memory:
 
     def shared_with(self, names: Collection[str]) -> set[str]:
         """The names, and all that the block may bind to their memory or bind them to."""
-        return shared(names, self._body, self._tensors.produced)
+        return shared(names, self._body, lambda value: self._tensors.produced(value) or self._is_of_torch(value))
+
+    def _is_of_torch(self, value: ast.expr) -> bool:
+        """Whether a value is new: a function of torch, or a loss that the script has made, computes it."""
+        if not isinstance(value, ast.Call) or may_be_given(value):
+            return False
+        if any(isinstance(a, ast.Constant) and a.value is True for a in value.args):  # F.relu(x, True) writes into x
+            return False
+        name = self._tree.qualified(value.func) or loss_called(self._tree, value.func)
+        return name.removeprefix("torch.").removeprefix("nn.functional.") in MADE
 
     # --- whether it is fresh ---------------------------------------------------------------------------------
 
@@ -136,9 +145,8 @@ class Memory:
         if calls_method(node):
             if node.func.attr in VIEWS:
                 return self.is_left_alone(node.func.value, inside, depth)
-            function = (self._tree.qualified(node.func) or "").removeprefix("torch.").removeprefix("nn.functional.")
-            return (node.func.attr in NEW or function in MADE) and not may_be_given(node)
-        return _is_computed(node)
+            return (node.func.attr in NEW and not may_be_given(node)) or self._is_of_torch(node)
+        return _is_computed(node) or self._is_of_torch(node)
 
     def _is_result(self, name: str, stmt: ast.stmt) -> bool:
         """Whether a name is one of several results of a network's call, which computes it anew."""

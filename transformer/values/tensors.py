@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from transformer.dataflow.access import access
 from transformer.dataflow.reaching import Bindings
-from transformer.facts.torch_api import OF, names
+from transformer.facts.torch_api import OF, OF_DISTRIBUTIONS, names
 from transformer.recognition.called_once import CalledOnce
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import assigns, bind_arguments, calls_method, copied, parameters, statements, walk
@@ -298,6 +298,8 @@ class Tensors:
                 return True
             return self._tensor(node.value, stmt) or self._element(node, stmt)
         if isinstance(node, ast.Attribute):
+            if node.attr in OF_DISTRIBUTIONS and self.distributions(node.value, stmt):
+                return True
             return self._is_buffer(node) or (
                 node.attr in ("T", "data", "grad", "mT") and self._tensor(node.value, stmt)
             )

@@ -5,14 +5,13 @@ from __future__ import annotations
 import ast
 
 from transformer.dataflow.access import access
-from transformer.dataflow.grad_mode import without_gradients
 from transformer.dataflow.own_compiling import own_compiling
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import statements
 from transformer.syntax.rewrite import Edits
 from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Skip, Transform, TransformInfo
-from transformer.transforms.rollout.policy import acting_callee, calls_before_update, root
+from transformer.transforms.rollout.policy import acting_callee, calls_before_update, records_nothing, root
 from transformer.values.effects.graphs import Graphs
 from transformer.values.networks.without_gradients import differs
 
@@ -61,7 +60,7 @@ def apply(state: State) -> Rewrite:
     if callee is None:
         raise NotNeeded("no call of a trained network in the training loop itself decides on the actions")
     calls = [c for c in calls_before_update(roles) if ast.unparse(c.func) == ast.unparse(callee)]
-    bare = [c for c in calls if not without_gradients(tree, c)]
+    bare = [c for c in calls if not records_nothing(roles, c)]
     if not bare:
         raise NotNeeded("the actions are decided on under torch.no_grad() already")
     network = root(callee)

@@ -5,14 +5,11 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, replace
 
-from transformer.dataflow.grad_mode import NO_GRAD, without_gradients
-from transformer.facts.torch_api import OF, OF_TYPE
+from transformer.dataflow.grad_mode import without_gradients
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import (
-    calls_itself,
     calls_method,
-    first_parameter,
     names_in,
     statements,
     unparse,
@@ -23,6 +20,7 @@ from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.rollout.acting import becomes_numbers
+from transformer.transforms.rollout.computation import SIMPLE, Computation, method_of
 from transformer.transforms.rollout.policy import deciding_values, is_tensor
 from transformer.values.tensors import Tensors
 
@@ -52,19 +50,11 @@ INFO = TransformInfo(
     prepares=True,
 )
 
-ON_HOST = frozenset("item tolist".split())
-"""Methods of tensors that end a graph."""
-METHODS = (OF["tensor"].keys() | OF["distribution"].keys()) - ON_HOST
-CONSTRUCTORS = frozenset({"torch.Tensor", *OF_TYPE})
-"""torch's types of tensors: compiled, they keep an array's dtype, or fail."""
-FUNCTIONS = OF["torch"].keys() | OF["functional"].keys()
 MAKES_TENSOR = tuple(f"torch.{name}" for name in ("as_tensor", "asarray", "from_numpy", "tensor"))
 OTHER_SHAPES = frozenset("flatten ravel reshape squeeze".split())
 """Methods that an array and a tensor have alike, and that compute nothing."""
-BUILTINS = frozenset("isinstance len super float int".split())
 NO_GRADIENT = frozenset("sample argmax multinomial".split())
 """What draws or chooses: no gradient flows to what it draws from."""
-SIMPLE = (ast.Assign, ast.AnnAssign)
 
 
 def apply(state: State) -> Rewrite:
@@ -93,7 +83,7 @@ def apply(state: State) -> Rewrite:
     if callee.function is None and varying and not is_tensor(tree, roles.get(Tensors), varying[0]):
         raise Skip(f"line {line} gives {text}(), which is not in this file, what is not known to be a tensor")
     if callee.function is not None:
-        other = _Computation(roles, callee.cls).other(callee.function)
+        other = Computation(roles, callee.cls).other(callee.function)
         if other is not None:
             raise Skip(f"{text}() does more than compute: {other}")
         array, of_class = _array_used(callee.function), callee.cls is not None
@@ -145,7 +135,7 @@ def _callee(roles: Roles, call: ast.Call) -> _Callee | None:
     receiver = call.func.value
     own = tree.class_of_self(receiver, roles.scope)
     if own is not None:  # none for self.actor(obs): a network alone is not worth compiling
-        method = _method(own, call.func.attr)
+        method = method_of(own, call.func.attr)
         uses = method is not None and any(unparse(n) in roles.networks for n in roles.reached([method]))
         return _Callee(method, own) if uses else None
     path = unparse(receiver)
@@ -160,79 +150,11 @@ def _callee(roles: Roles, call: ast.Call) -> _Callee | None:
     classes = {unparse(c.func) for c in made if c is not None}
     if len(classes) == 1 and None not in made:
         cls = tree.classes[classes.pop()]
-        method = _method(cls, call.func.attr)
+        method = method_of(cls, call.func.attr)
         if method is None or not (trained or any(unparse(n) in roles.networks for n in roles.reached([method]))):
             return None  # an object that keeps no trained network
         return _Callee(method, cls)
     return _Callee(None) if path in roles.networks else None
-
-
-def _method(cls: ast.ClassDef | None, name: str) -> ast.FunctionDef | None:
-    return next((s for s in cls.body if isinstance(s, ast.FunctionDef) and s.name == name), None) if cls else None
-
-
-class _Computation:
-    """Looks through methods of a class for what is more than a computation: torch.compile would compile it anew."""
-
-    def __init__(self, roles: Roles, cls: ast.ClassDef | None) -> None:
-        self._roles, self._tree, self._class = roles, roles.tree, cls
-        self._is_module = cls is not None and roles.is_module(cls)
-        self._seen: set[ast.FunctionDef] = set()
-
-    def other(self, method: ast.FunctionDef) -> str | None:
-        """What else a method does, with its line; None where there is nothing."""
-        if method in self._seen:
-            return None
-        self._seen.add(method)
-        for decorator in method.decorator_list:
-            if not self._tree.calls(decorator, *NO_GRAD) and self._tree.qualified(decorator) not in NO_GRAD:
-                return f"line {decorator.lineno} decorates it"
-        own = first_parameter(method) if self._class is not None else None
-        for stmt in statements(method.body):
-            if not isinstance(stmt, (*SIMPLE, ast.Return, ast.If, ast.With, ast.Pass)):
-                if not (isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Constant)):
-                    return f"line {stmt.lineno}"
-        for node in (n for stmt in method.body for n in walk(stmt)):
-            stored = isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load)
-            if stored or isinstance(node, (ast.Lambda, ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await)):
-                return f"line {node.lineno}"  # type: ignore[attr-defined]
-            if isinstance(node, ast.Call) and not self._is_known(node, own):
-                inner = self._called(node, own)
-                if inner is None:
-                    return f"line {node.lineno} calls {unparse(node.func)}()"
-                array = next((n for n in walk(inner) if calls_method(n, "numpy")), None)
-                if array is not None:
-                    return f"line {array.lineno} makes an array of a tensor"
-                if (found := self.other(inner)) is not None:
-                    return found
-        return None
-
-    def _called(self, call: ast.Call, own: str | None) -> ast.FunctionDef | None:
-        """The method of the class that a call calls on its object, or the function of the file."""
-        if calls_itself(call, own):
-            return _method(self._class, "forward") if self._is_module else None
-        if isinstance(call.func, ast.Attribute) and unparse(call.func.value) == own:
-            return _method(self._class, call.func.attr)
-        return self._tree.function_called(call) if self._class is None else None
-
-    def _is_known(self, call: ast.Call, own: str | None) -> bool:
-        """Whether a call computes: a function of torch, a method of a tensor, or a network."""
-        name = self._tree.qualified(call.func) or ""
-        last = name.rpartition(".")[2]
-        if name.startswith("torch.distributions."):
-            return True
-        if name.startswith("torch."):
-            return name not in CONSTRUCTORS and (last in FUNCTIONS or name in NO_GRAD)
-        if isinstance(call.func, ast.Name):
-            network = self._class is None and call.func.id in self._roles.networks
-            return network or call.func.id in (*BUILTINS, self._roles.history.sampler)
-        if name or not isinstance(call.func, ast.Attribute):
-            return False
-        receiver = unparse(call.func.value)
-        if receiver == own:  # a part of the network, or a network of the object
-            network = self._is_module or f"{own}.{call.func.attr}" in self._roles.networks
-            return network and _method(self._class, call.func.attr) is None
-        return receiver in self._roles.networks or call.func.attr in METHODS
 
 
 def _array_used(method: ast.FunctionDef) -> ast.Call | None:

@@ -10,10 +10,11 @@ from transformer.dataflow.access import access
 from transformer.dataflow.grad_mode import without_gradients
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import calls_method, names_in, statements, walk
+from transformer.syntax.query import calls_method, first_parameter, names_in, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import BOTH, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.rollout.computation import Computation
 from transformer.values.device.waits import arguments
 from transformer.values.networks.results import Results
 from transformer.values.tensors import Tensors
@@ -23,9 +24,10 @@ INFO = TransformInfo(
     brief="the call that chooses the actions has a name",
     summary="give the network call that chooses the actions a name, which --compile and --cudagraphs rebind",
     applies=(
-        "when the calls that choose the actions run under torch.no_grad(), on a network whose name is bound once, "
-        "above the training loop, and a called method is defined by its class in this file. If it returns a "
-        "distribution, `acting-statements` moves the draw along with it"
+        "when the calls that choose the actions run under torch.no_grad(), or run a method that does so itself and only "
+        "computes tensors from tensors, on a network whose name is bound once, above the training loop, and a called "
+        "method is defined by its class in this file. If it returns a distribution, `acting-statements` moves the draw "
+        "along with it"
     ),
     safety=(
         "The name refers to the method of the trained network itself, or to the network: it is the same call, under "
@@ -60,9 +62,11 @@ def apply(state: State) -> Rewrite:
     calls = [c for c in calls_before_update(roles) if ast.unparse(c.func) == ast.unparse(callee)]
     if not calls:
         raise Skip("what a network computes decides on the actions of a later step")
-    bare = next((c for c in calls if not without_gradients(tree, c)), None)
+    bare = next((c for c in calls if not records_nothing(roles, c)), None)
     if bare is not None:
         raise Skip(f"line {bare.lineno} calls {ast.unparse(callee)}() outside of torch.no_grad()")
+    if not all(without_gradients(tree, call) or _only_computes(roles, call) for call in calls):
+        raise Skip(f"{ast.unparse(callee)}() may do more than to compute tensors of tensors")
     if any(_is_distribution(roles, call) for call in calls):
         raise Skip(f"{ast.unparse(callee)}() returns a distribution: the draw, which decides, stands behind the call")
     _check_constant(roles, callee)
@@ -84,6 +88,27 @@ def _is_distribution(roles: Roles, call: ast.Call) -> bool:
     targets = stmt.targets if isinstance(stmt, ast.Assign) else []
     count = max((len(t.elts) for t in targets if isinstance(t, ast.Tuple)), default=0)
     return results.is_distribution(None) or any(results.is_distribution(place, count) for place in range(count))
+
+
+def records_nothing(roles: Roles, call: ast.Call) -> bool:
+    """Whether gradients are off where a network is called, or wherever the method that runs reads what it has."""
+    if without_gradients(roles.tree, call):
+        return True
+    method = Results(roles, call).called[1]
+    if method is None:
+        return False
+    own = first_parameter(method)
+    reads = [n for stmt in method.body for n in walk(stmt) if isinstance(n, ast.Name) and n.id == own]
+    return bool(reads) and all(without_gradients(roles.tree, n) for n in reads)
+
+
+def _only_computes(roles: Roles, call: ast.Call) -> bool:
+    """Whether a call is given tensors, and runs a method that returns what it computes of them, on their device."""
+    cls, method = Results(roles, call).called
+    if method is None or any(calls_method(n, "numpy", "item", "tolist") for n in walk(method)):
+        return False
+    tensors = all(is_tensor(roles.tree, roles.get(Tensors), value) for value in arguments(call))
+    return tensors and Computation(roles, cls).other(method) is None
 
 
 def calls_before_update(roles: Roles) -> list[ast.Call]:
@@ -122,9 +147,15 @@ def deciding_values(roles: Roles) -> Iterator[ast.expr]:
             if not any(_reaches(roles, stmt, name, wanted) for name in given):
                 continue
             if isinstance(stmt, ast.Assign):
-                yield stmt.value
+                yield from _either(stmt.value)
             for name in names_in([stmt.value]) | (given if isinstance(stmt, ast.AugAssign) else set()):
                 wanted.setdefault(name, []).append(stmt)
+
+
+def _either(value: ast.expr) -> Iterator[ast.expr]:
+    """What a value may be: `x if c else y` is x or y."""
+    parts = (value.body, value.orelse) if isinstance(value, ast.IfExp) else ()
+    yield from (e for part in parts for e in _either(part)) if parts else (value,)
 
 
 def _reaches(roles: Roles, stmt: ast.stmt, name: str, wanted: Mapping[str, Sequence[ast.stmt]]) -> bool:

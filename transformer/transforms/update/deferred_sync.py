@@ -70,7 +70,7 @@ def apply(state: State) -> Rewrite:
         work.visit(stmt)
     work.visit_below()
     if work.edits:
-        return Rewrite(work.edits, warnings=tuple(work.warnings))
+        return Rewrite(work.edits, notes=tuple(dict.fromkeys(work.waiting)), warnings=tuple(work.warnings))
     if work.reasons:
         raise Skip(work.reasons[0], warnings=work.warnings)
     raise NotNeeded(NOTHING)
@@ -113,6 +113,8 @@ class Deferral:
         self.tensors = roles.get(Tensors)
         self.reasons: list[str] = []
         self.warnings: list[Diagnostic] = []
+        self.waiting: list[str] = []
+        """What reads tensors below the optimizer's step, and stays."""
         self.loop, self.last = loop, block[last]
         self.computing = block[: last + 1]
         self.below = block[last + 1 :]
@@ -139,9 +141,16 @@ class Deferral:
 
     def visit_below(self) -> None:
         """Keep as tensors the numbers that are collected below the optimizer's step."""
-        if not any(isinstance(s, (ast.Break, ast.Continue, ast.Return)) for s in statements(self.below)):
-            for stmt in statements(self.below):
-                self._collects(stmt)
+        leaves = any(isinstance(s, (ast.Break, ast.Continue, ast.Return)) for s in statements(self.below))
+        for stmt in statements(self.below):
+            if not leaves and self._collects(stmt):
+                continue
+            read = next((t for n in walk(stmt) if (t := _item(n)) is not None and self.tensors.tensor(t)), None)
+            if read is not None and self._unconditional(stmt):
+                what = "it is not known to be collected, and no more, until all minibatches are done"
+                if isinstance(stmt, ast.Assign):
+                    what = f"{self.tree.text(stmt.targets[0])} is the number"
+                self.waiting.append(f"line {read.lineno} waits for the device in each minibatch: {what}")
 
     def _is_of_numpy(self, node: ast.expr) -> bool:
         called = node.func if isinstance(node, ast.Call) else node

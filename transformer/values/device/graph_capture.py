@@ -38,6 +38,7 @@ from transformer.values.device.waits import (
     of_torch_function,
     parts_of,
 )
+from transformer.values.effects.world import World
 from transformer.values.networks.attributes import MODULE, Frame, Unknown, Values, no_class
 from transformer.values.networks.results import Results, loss_called
 
@@ -181,7 +182,7 @@ class Capture:
             line = self._changes.stored.get(node.attr) or self._changes.grown.get(node.attr)
             parent = self._tree.parents[node]
             method = isinstance(parent, ast.Call) and parent.func is node
-            if line is not None and not method and self._tree.qualified(node) is None:
+            if line is not None and not method and self._tree.qualified(node) is None and not self._stays(node):
                 return f"reads {ast.unparse(node)}, which line {line} changes"
         if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and self._is_of_host(node):
             holder = ast.unparse(node.value)
@@ -195,6 +196,12 @@ class Capture:
             if line is not None:
                 return f"reads {node.id}, which line {line} changes"
         return None
+
+    def _stays(self, node: ast.Attribute) -> bool:
+        """Whether an attribute is one of known objects for which nothing in the training loop sets it."""
+        world = self._roles.get(World)
+        known = node.attr not in self._changes.grown and world.is_known(world.of(node.value))
+        return known and world.resets(node, [self._roles.outermost]) is None
 
     def _is_of_host(self, node: ast.Subscript) -> bool:
         """Whether a node is an entry of a dict, a list or an array of the host, as far as that is known."""
