@@ -3,6 +3,7 @@
 import ast
 
 import pytest
+from scripts import PARTS, script
 
 from transformer.advise import RULES, Rule, advise
 from transformer.advise.base import Example
@@ -49,3 +50,11 @@ def test_texts(rule: Rule) -> None:
     assert len(rule.good) >= len(rule.bad)
     names = {t.name for t in all_transforms()}
     assert {f.transform for e in rule.bad for f in advise(e.script)} - {None} <= names
+
+
+def test_a_transform_is_named_where_it_has_changed_the_line_alone() -> None:
+    below = PARTS["optimize"] + "\nkl = (ratio - 1).mean().item()\nkls.append(kl)"
+    source = script({"optimize": below, "head": "kls = []"})
+    named = {source.splitlines()[f.line - 1].strip(): f.transform for f in advise(source) if f.code == "LA001"}
+    assert named["kl = (ratio - 1).mean().item()"] is None
+    assert named[PARTS["metrics"].splitlines()[-1].strip()] == "deferred-sync"

@@ -156,6 +156,17 @@ class TestFiles:
         script.write_text("REFUSE\n")
         assert run(script).stdout == ""
 
+    def test_a_directory_that_is_not_there_is_not_made_for_a_single_file(self, script: Path) -> None:
+        result = run(script, "-o", "typo/out.py")
+        assert (result.exit_code, Path("typo").exists()) == (2, False)
+        assert "typo does not exist" in result.stderr
+
+    @pytest.mark.parametrize("args", [("verify", "ppo.py", "nope.py"), ("diff", "nope.py"), ("bench", "nope.py")])
+    def test_a_missing_script_is_told_in_plain_words(self, script: Path, args: tuple[str, ...]) -> None:
+        result = run(*args)
+        assert result.exit_code == 2
+        assert "Error: File 'nope.py' does not exist." in result.stderr
+
     def test_line_length_of_the_scripts_project(self, script: Path, tmp_path: Path) -> None:
         elsewhere = tmp_path / "project"
         elsewhere.mkdir()

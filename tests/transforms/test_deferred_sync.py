@@ -7,7 +7,7 @@ from cases import NoOp, Rewrite
 from programs import printed
 from scripts import PARTS, edited, script
 
-from transformer import convert
+from transformer import Applied, convert
 
 STACKED = {"report": edited("report", "clipfracs", "torch.stack(clipfracs).tolist()")}
 SINGLY = {"report": edited("report", "clipfracs", "[x.item() for x in clipfracs]")}
@@ -344,3 +344,27 @@ def test_no_minibatch_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "clipfracs += [clipfrac]" in after
     with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
         assert printed(before) == printed(after) == "1 nan\n2 nan\n3 nan\n"
+
+
+@pytest.mark.parametrize(
+    ("value", "deferred"),
+    [
+        ("nn.functional.smooth_l1_loss(newvalue, b_returns[mb_inds].view(-1, 1))", True),
+        ("nn.SmoothL1Loss()(newvalue, b_returns[mb_inds].view(-1, 1))", False),
+        ("torch.distributions.Normal(b_returns[mb_inds], 1.0).mean.mean()", True),
+        ("torch.distributions.Normal(b_returns[mb_inds], 1.0).stddev.mean()", True),
+    ],
+)
+def test_a_number_of_what_torch_computes(value: str, deferred: bool) -> None:
+    metrics = f"extra = {value}\nextras.append(extra.item())"
+    parts = reading(metrics, head="extras = []", report="print(np.mean(extras))\nextra = None")
+    after = convert(script(parts)).source
+    assert ("extras.append(extra.item())" not in after) == deferred
+
+
+def test_a_number_that_stays_below_the_step_is_told() -> None:
+    below = PARTS["optimize"] + "\nkl = (ratio - 1).mean().item()\nkls.append(kl)"
+    steps = convert(script({"optimize": below, "head": "kls = []"})).steps
+    outcome = next(s.outcome for s in steps if s.transform.name == "deferred-sync")
+    assert isinstance(outcome, Applied)
+    assert "waits for the device in each minibatch: kl is the number" in outcome.notes[0]

@@ -6,16 +6,19 @@ import ast
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
 from transformer.advise.base import Finding
 from transformer.advise.rules import RULES
 from transformer.advise.study import Study
 from transformer.conversion import pipeline
 from transformer.conversion.together.one_file import one_file
-from transformer.conversion.result import Step
 from transformer.recognition import refusals
 from transformer.recognition.refusals import Unconvertible
 from transformer.syntax.diagnostics import Diagnostic, at
+
+Place: TypeAlias = tuple[str, str]
+"""A finding's code and the text of its line."""
 
 
 def advise(code: str) -> tuple[Finding, ...]:
@@ -89,18 +92,33 @@ def _checked(code: str, found: tuple[Finding, ...]) -> tuple[Finding, ...]:
     if not any(f.transform for f in found):
         return found
     conversion = pipeline.convert(code)
-    wanted = {f.transform for f in found}
-    steps = [s for s in conversion.steps if s.applied and s.transform.name in wanted] if conversion.converted else []
-    done = {s.transform.name: _removed(s) for s in steps}
-    return tuple(f if _place(code, f) in done.get(f.transform or "", ()) else replace(f, transform=None) for f in found)
+    steps = [s for s in conversion.steps if s.applied] if conversion.converted else []
+    last = max((i for i, s in enumerate(steps, 1) if any(f.transform == s.transform.name for f in found)), default=0)
+    places = [[_place(text, f) for f in _found(text)] for text in (code, *(s.after for s in steps[:last]))]
+    names = [s.transform.name for s in steps]
+    return tuple(
+        f if _removed(_place(code, f), f.transform, names, places) else replace(f, transform=None) for f in found
+    )
 
 
-def _removed(step: Step) -> set[tuple[str, str]]:
-    """What is found before a transform, and no longer after it."""
-    before, after = ({_place(code, f) for f in _found(code)} for code in (step.before, step.after))
-    return before - after
+def _removed(place: Place, transform: str | None, names: Sequence[str], places: Sequence[Sequence[Place]]) -> bool:
+    """Whether a transform, or one before it, removes a finding, which others may have written in another way.
+
+    Args:
+        place: the finding.
+        transform: the transform.
+        names: the transforms that applied.
+        places: the findings before and after each of them.
+    """
+    for name, before, after in zip(names, places, places[1:], strict=False):
+        gone, new = ([p for p in a if p not in b and p[0] == place[0]] for a, b in ((before, after), (after, before)))
+        if name == transform or (place in gone and len(gone) != len(new)):
+            return place in gone and len(new) < len(gone)
+        if place in gone:
+            place = new[gone.index(place)]
+    return False
 
 
-def _place(code: str, finding: Finding) -> tuple[str, str]:
+def _place(code: str, finding: Finding) -> Place:
     """A key for a finding: the text of its line, which stays the same if a conversion leaves it alone."""
     return finding.code, code.splitlines()[finding.line - 1].strip()

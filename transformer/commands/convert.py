@@ -16,6 +16,7 @@ import click
 
 from transformer.commands import output
 from transformer.commands.report import UNSAVED, Result, as_json, print_errors, print_report, screen, summary
+from transformer.commands.script_args import ScriptFile
 from transformer.commands.selection import selection_options, together_option
 from transformer.conversion.of_file import STDIN
 from transformer.conversion.of_files import Converted, converting
@@ -24,7 +25,7 @@ from transformer.conversion.selection import SelectionError
 from transformer.conversion.settings import SettingsError
 from transformer.syntax import header, text
 
-SCRIPT = click.Path(exists=True, dir_okay=False, allow_dash=True)
+SCRIPT = ScriptFile(exists=True, dir_okay=False, allow_dash=True)
 
 
 @click.command()
@@ -135,6 +136,8 @@ def _targets(scripts: Sequence[str], target: str | None, output_dir: Path | None
         raise click.UsageError("several scripts need --output-dir")
     if target is None or target == STDIN:
         return [None]
+    if not Path(target).absolute().parent.exists():
+        raise click.UsageError(f"{Path(target).parent} does not exist; --output-dir makes directories")
     return [Path(target)]
 
 

@@ -164,6 +164,8 @@ def diff(
             lambda console: print_story(console, conversion, told, context=context, side_by_side=side_by_side),
             side_by_side,
         )
+        if sys.stdout.isatty() and names is None and len(told) > 1:
+            click.echo("--stat prints the line counts alone, --transform NAME one transform", err=True)
 
 
 @click.command()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -62,11 +63,16 @@ def explain(topic: str | None) -> None:
 
 
 def _list_all(infos: Iterable[TransformInfo]) -> None:
-    told = [(i.name, i.brief) for i in infos]
-    told += [(code.code, code.title) for code in CODES.values()] + [(rule.code, rule.title) for rule in RULES]
-    width = max(len(name) for name, _ in told)
-    for name, title in told:
-        click.echo(f"{name:<{width}}  {title}")
+    parts = {
+        "transforms": [(i.name, i.brief) for i in infos],
+        "diagnostics": [(code.code, code.title) for code in CODES.values()],
+        "advice": [(rule.code, rule.title) for rule in RULES],
+    }
+    width = max(len(name) for told in parts.values() for name, _ in told)
+    for heading, told in parts.items():
+        click.echo(heading)
+        for name, title in told:
+            click.echo(f"  {name:<{width}}  {title}")
 
 
 def flag(option: str) -> str:
@@ -80,7 +86,9 @@ def _explain_transform(console: Console, info: TransformInfo) -> None:
     style = "bold" if info is ONE_FILE else linked(console, f"transforms/{info.name}", "bold")
     console.print(Text.assemble((info.name, style), f": {info.summary}"))
     console.print(Text(f"\n{info.safety}"))
-    console.print(Text(f"\nApplies {info.applies}."))
+    conditions = re.split(r"; (?:and )?|\. ", info.applies)
+    listed = "".join(f"\n- {condition}" for condition in conditions)
+    console.print(Text(f"\nApplies{listed if len(conditions) > 1 else f' {info.applies}.'}"))
     if info.regroups:
         console.print(Text(f"\nUnder the flags, arithmetic is done in another order: {info.regroups}."))
     console.print(Text(f"\nIf the script is left as it was: {info.costs}"))

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 UNSAVED = "CONVERTED.py"
 """The converted script's name in commands if it went to standard output."""
+WIDEST = 100
+"""Columns within which carets end, however long the line above them is."""
 _UNWRAPPED = 10_000
 """The width without a terminal: a file or a pipe takes lines of any length, and broken names cannot be searched."""
 FORMER_KINDS = {"left as it was": "held back", "not needed": "not needed"}
@@ -305,7 +307,8 @@ def pointed(found: Excerpt) -> tuple[Text, Text]:
     indentation = len(found.text) - len(text)
     start, end = found.column - 1 - indentation, found.end - 1 - indentation
     number = f"{found.line} | "
-    carets = " " * cell_len(text[:start]) + "^" * max(1, cell_len(text[start:end]))
+    before = cell_len(text[:start])
+    carets = " " * before + "^" * max(1, min(cell_len(text[start:end]), WIDEST - len(number) - before))
     return (
         Text.assemble((number, "blue"), text),
         Text.assemble((f"{'| ':>{len(number)}}", "blue"), (carets, "yellow")),

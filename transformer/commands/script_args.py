@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 _SCRIPT_ARGS = "transformer.script_args"
@@ -30,3 +32,18 @@ def script_args(ctx: click.Context) -> tuple[str, ...]:
     """The arguments after `--`."""
     args: tuple[str, ...] = ctx.meta.get(_SCRIPT_ARGS, ())
     return args
+
+
+class ScriptFile(click.Path):
+    """A file that exists; told without the place that it has among the arguments."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path.
+
+        Raises:
+            UsageError: there is no such file, or it cannot be read.
+        """
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            raise click.UsageError(error.message, ctx) from None

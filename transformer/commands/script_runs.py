@@ -16,11 +16,12 @@ import click
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, ProgressColumn, TaskID, TextColumn, TimeElapsedColumn
 
+from transformer.commands.script_args import ScriptFile
 from transformer.verify.checks import Check
 from transformer.verify.names import shown
 from transformer.verify.show import table_of_lines
 
-FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+FILE = ScriptFile(exists=True, dir_okay=False, path_type=Path)
 NEEDED = ("numpy", "torch")
 """The packages that the interpreter of the scripts must have."""
 

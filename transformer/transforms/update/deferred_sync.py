@@ -143,7 +143,7 @@ class Deferral:
         """Keep as tensors the numbers that are collected below the optimizer's step."""
         leaves = any(isinstance(s, (ast.Break, ast.Continue, ast.Return)) for s in statements(self.below))
         for stmt in statements(self.below):
-            if not leaves and self._collects(stmt):
+            if isinstance(stmt, ast.With) or (not leaves and self._collects(stmt)):
                 continue
             read = next((t for n in walk(stmt) if (t := _item(n)) is not None and self.tensors.tensor(t)), None)
             if read is not None and self._unconditional(stmt):
