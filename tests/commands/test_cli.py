@@ -232,11 +232,6 @@ class TestSeveralScripts:
         assert not Path("out.py").exists()
 
 
-def test_the_folder_of_the_output_is_made(script: Path, tmp_path: Path) -> None:
-    out = tmp_path / "new" / "folder" / "out.py"
-    assert run(script, "-o", out).exit_code == 0 and out.is_file()
-
-
 class TestUsage:
     @pytest.mark.parametrize(
         "args",

@@ -110,7 +110,7 @@ def _removed(place: Place, transform: str | None, names: Sequence[str], places: 
         names: the transforms that applied.
         places: the findings before and after each of them.
     """
-    for name, before, after in zip(names, places, places[1:], strict=False):
+    for name, before, after in zip(names, places, places[1:], strict=False) if transform in names else ():
         gone, new = ([p for p in a if p not in b and p[0] == place[0]] for a, b in ((before, after), (after, before)))
         if name == transform or (place in gone and len(gone) != len(new)):
             return place in gone and len(new) < len(gone)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import ast
 
 from transformer.dataflow.grad_mode import NO_GRAD
-from transformer.facts.torch_api import OF, OF_TYPE
+from transformer.facts.torch_api import OF, OF_TYPE, names
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import calls_itself, calls_method, first_parameter, statements, unparse, walk
 
-ON_HOST = frozenset("item tolist".split())
-"""Methods of tensors that end a graph."""
-METHODS = (OF["tensor"].keys() | OF["distribution"].keys()) - ON_HOST
+METHODS = (OF["tensor"].keys() | OF["distribution"].keys()) - names("tensor", memory="number", waits="value")
+"""Methods that compute on a device."""
 CONSTRUCTORS = frozenset({"torch.Tensor", *OF_TYPE})
 """torch's types of tensors: compiled, they keep an array's dtype, or fail."""
 FUNCTIONS = OF["torch"].keys() | OF["functional"].keys()
