@@ -356,6 +356,12 @@ class TestReport:
         entry = json.loads(run(script, "--format", "json").stderr)["scripts"][0]["diagnostics"][0]
         assert (entry["source"], entry["end_column"]) == ("x = [env.step(a)]", 18)
 
+    def test_carets_end_where_a_terminal_does(self, script: Path) -> None:
+        script.write_text(f"# REFUSE\n\nx = [env.step(a{' + a' * 40})]\n")
+        errors = run(script).stderr.splitlines()
+        line = next(i for i, text in enumerate(errors) if "3 | x" in text)
+        assert len(errors[line]) > 150 and len(errors[line + 1]) == 104 and errors[line + 1].endswith("^^^")
+
     def test_binary_input(self, script: Path) -> None:
         script.write_bytes(b"\x89PNG\r\n\0")
         result = run(script, "-o", "out.py")

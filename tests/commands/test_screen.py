@@ -7,6 +7,7 @@ from click.testing import CliRunner
 
 from transformer import cli
 from transformer.commands.report import screen
+from transformer.transforms.base import ON_CPU
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 PPO = str(FIXTURES / "one_step_per_turn.py")
@@ -40,3 +41,12 @@ def test_lines_are_as_long_as_they_are(command: tuple[str, ...], monkeypatch: py
 def test_columns_still_says_how_wide(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "33")
     assert screen().width == screen(to_stderr=True).width == 33
+
+
+def test_a_script_for_the_cpu_says_so_beside_its_commands(tmp_path: Path) -> None:
+    told = [
+        CliRunner().invoke(cli.main, [str(FIXTURES / name), "-o", str(tmp_path / name)]).stdout
+        for name in ("plain_prints.py", "gym_classic_discrete.py")
+    ]
+    assert f"CUDA  {ON_CPU}\n" in told[0]
+    assert "CUDA  python " in told[1] and ON_CPU not in told[1]

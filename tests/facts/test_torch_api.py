@@ -24,6 +24,7 @@ from transformer.facts.torch_api import (
     DRAWING,
     EXACT_POWERS,
     OF,
+    OF_DISTRIBUTIONS,
     OF_TYPE,
     OPERATORS,
     Kind,
@@ -951,3 +952,11 @@ def test_traced_steps_are_as_long(name: str, options: dict[str, Any]) -> None:
 def test_counts_in_float32_would_make_them_longer(name: str) -> None:
     assert _traced_apart(name, counted=False) > 1e-3
     assert _traced_apart(name, counted=False, betas=(0.9, 0.9999)) > 0.1
+
+
+@pytest.mark.parametrize("name", sorted(OF_DISTRIBUTIONS))
+@pytest.mark.parametrize(
+    "made", [Categorical(torch.ones(3)), Normal(torch.zeros(2), 1.0), Independent(Normal(torch.zeros(2), 1.0), 1)]
+)
+def test_attributes_of_distributions_are_tensors(made: torch.distributions.Distribution, name: str) -> None:
+    assert isinstance(getattr(made, name), Tensor)

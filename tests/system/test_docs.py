@@ -109,6 +109,12 @@ def test_transforms_lists_all_in_order() -> None:
         assert info.summary in line
 
 
+def test_explain_lists_under_headings() -> None:
+    lines = run("explain").splitlines()
+    assert [line for line in lines if not line.startswith(" ")] == ["transforms", "diagnostics", "advice"]
+    assert all(any(line.startswith(f"  {t.name} ") for line in lines) for t in all_transforms())
+
+
 @by_name
 def test_explain_tells_what_the_registry_holds(info: TransformInfo) -> None:
     text = run("explain", info.name)

@@ -22,6 +22,7 @@ from transformer.recognition.arguments import cuda_arguments
 from transformer.recognition.refusals import unparsable
 from transformer.syntax.diagnostics import Diagnostic, Excerpt, excerpt, excerpts
 from transformer.syntax.tree import Tree
+from transformer.transforms.base import ON_CPU
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -240,6 +241,8 @@ def print_report(console: Console, results: Sequence[Result], *, verbose: bool =
             print_line(console, (headline, "bold yellow"))
         for hardware, command in only.commands.items():
             print_line(console, (f"{hardware.upper():<6}", "dim"), (command, "bold"))
+        if any(isinstance(s.outcome, Skipped) and s.outcome.reason == ON_CPU for s in only.conversion.steps):
+            print_line(console, (f"CUDA  {ON_CPU}", "dim"))
         if files := only.not_looked_into:
             print_line(console, (_imports(files, "convert with"), "bold yellow"))
         if not only.compiles:

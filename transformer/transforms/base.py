@@ -34,6 +34,8 @@ class Rewrite:
     """Those of the notes that a reader should see first: what is not fast, why, and what to change."""
 
 
+ON_CPU = "the script names no device, and computes on the CPU"
+"""Why nothing is captured: told beside the commands."""
 NO_DEVICE = "the script names no device: `--target cpu` says that it trains on a CPU"
 """Why what is for CPUs alone is left out."""
 BOTH: tuple[Kind, ...] = ("on-policy", "off-policy")

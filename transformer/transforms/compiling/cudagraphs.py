@@ -14,7 +14,7 @@ from transformer.syntax.query import calls_method, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.base import BOTH, ON_CPU, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.device.graph_capture import Capture
 from transformer.values.networks.distributions import computes_to_check
 from transformer.values.replay import is_steady
@@ -66,7 +66,7 @@ def apply(state: State) -> Rewrite:
     if roles.device is None:
         named = _named_device(roles.tree)
         if named is None:
-            raise NotNeeded("the script names no device, and computes on the CPU")
+            raise NotNeeded(ON_CPU)
         raise Skip(
             f"line {named.lineno} names the device, but where the training loop stands nothing is moved to it: "
             "write `network.to(device)` above the loop"
