@@ -88,7 +88,7 @@ HELD_BACK: dict[str, tuple[dict[str, str], str]] = {
             "begin": PARTS["begin"] + "\nmean = torch.zeros(2)",
             "report": f"{PARTS['report']}\nmean = 0.9 * mean + 1\nprint(mean.sum())",
         },
-        "mean lives across iterations, and is no known number",
+        "mean lives across iterations, and is not known to be a number",
     ),
     "a dict whose length decides": (
         {
@@ -204,7 +204,7 @@ HELD_BACK: dict[str, tuple[dict[str, str], str]] = {
     ),
     "a number bound in iterations alone": (
         {"report": PARTS["report"] + "\nif iteration == 1:\n    mean = 0.5\nelse:\n    mean = 0.9 * mean\nprint(mean)"},
-        "mean lives across iterations, and is bound in them alone",
+        "mean lives across iterations, but is bound only inside the loop",
     ),
     "a value that a network keeps": (
         {

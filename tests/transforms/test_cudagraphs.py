@@ -230,27 +230,27 @@ def in_helper(line: str) -> dict[str, str]:
 
 
 OBSTACLES = {
-    "print(x.shape)": "calls print(), which is not known to run on the device alone",
+    "print(x.shape)": "calls print(), which is not known to run only on the device",
     "self.calls = 1": "sets self.calls, which a replay would not",
     "self.seen.append(x)": "calls self.seen.append(), which a replay would not",
     "low = torch.tensor([0.0, 1.0])": "makes a tensor on the host: torch.tensor([0.0, 1.0])",
     "low = torch.zeros(2)": "makes a tensor on the host: torch.zeros(2)",
     "low = torch.zeros(2, device='cpu')": "makes a tensor on the host: torch.zeros(2, device='cpu')",
     "x = x + np.random.rand()": "calls np.random.rand(), which runs on the host",
-    "x = x[x > 0]": "picks elements by a condition: x[x > 0]",
-    "high = x > 0\n    x = x[high]": "picks elements by a condition: x[high]",
-    "x = x[:, [1, 0]]": "picks elements by what is copied from the host: x[:, [1, 0]]",
-    "order = [1, 0]\n    x = x[:, order]": "picks elements by what is copied from the host: x[:, order]",
+    "x = x[x > 0]": "selects elements by a condition: x[x > 0]",
+    "high = x > 0\n    x = x[high]": "selects elements by a condition: x[high]",
+    "x = x[:, [1, 0]]": "selects elements by indices copied from the host: x[:, [1, 0]]",
+    "order = [1, 0]\n    x = x[:, order]": "selects elements by indices copied from the host: x[:, order]",
     "scale = float(x.mean())": "reads float(x.mean()) on the host",
     "scale = x.mean().cpu()": "reads x.mean() on the host",
     "scale = x.type(torch.FloatTensor)": "moves x to the host",
     "x = x * self.scale.to(x.device)": "moves self.scale, which may be on the host",
-    "x = torch.linalg.inv(x)": "calls torch.linalg.inv(), which reads what it is given on the host",
-    "if x.max() > 1.0:\n        x = x / 255.0": "hangs on x.max() > 1.0, which a capture decides for good",
-    "x = torch.nonzero(x)": "calls torch.nonzero(), whose result is as large as a tensor's values say",
+    "x = torch.linalg.inv(x)": "calls torch.linalg.inv(), which reads its arguments on the host",
+    "if x.max() > 1.0:\n        x = x / 255.0": "branches on x.max() > 1.0, which a capture fixes",
+    "x = torch.nonzero(x)": "calls torch.nonzero(), whose result's size depends on a tensor's values",
     "noise = torch.distributions.Normal(x, 1.0).sample()": "draws with torch.distributions.Normal(x, 1.0).sample()",
     "torch.cuda.synchronize()": "calls torch.cuda.synchronize(), which works on the host",
-    "noise = torch.normal(x, 1.0)": "calls torch.normal(), which reads what it is given on the host",
+    "noise = torch.normal(x, 1.0)": "calls torch.normal(), which reads its arguments on the host",
 }
 HARMLESS = [
     "scale = float(np.prod(x.shape))",
@@ -310,7 +310,7 @@ def test_other_distributions_are_not_drawn_from_in_a_graph(classes: str, made: s
     agent = edited("agent", "Categorical(logits=self.actor(x))", made)
     step = turn("cudagraphs", script({"agent": classes + agent}), ("policy", "sampling"))
     assert isinstance(step.outcome, Skipped), step.outcome
-    assert f"draws from {made.partition('(')[0]}, which may wait for the device" in step.outcome.reason
+    assert f"draws from {made.partition('(')[0]}, which may synchronize with the device" in step.outcome.reason
 
 
 @pytest.mark.parametrize("rewrite", REWRITES, ids=str)
@@ -331,7 +331,7 @@ def test_what_the_training_loop_binds_is_not_read_by_a_replay() -> None:
 
 CLIP = PARTS["minibatch"].replace("args.clip_coef", "{clip}")
 ANNEAL = "clip = {made}\n\n\ndef anneal():\n    {changed}\n\n\n"
-BY_TEXT = "sets names or attributes that only a run can tell"
+BY_TEXT = "sets names or attributes that are known only at run time"
 
 
 @pytest.mark.parametrize(

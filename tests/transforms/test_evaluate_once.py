@@ -231,17 +231,17 @@ METHOD = "probs = Categorical(logits=self.actor(x))"
         NoOp(
             "a number of rows",
             {"agent": edited("agent", METHOD, "x = x * x.shape[0]\n" + METHOD)},
-            "picks x.shape[0]",
+            "indexes x.shape[0]",
         ),
         NoOp(
             "one row of them",
             {"agent": edited("agent", METHOD, "x = x - x[0]\n" + METHOD)},
-            "picks x[0]",
+            "indexes x[0]",
         ),
         NoOp(
             "noise",
             {"agent": PARTS["agent"].replace("nn.Tanh()", "nn.Dropout(0.1)", 1)},
-            "makes a nn.Dropout, which sees more than a row or costs much",
+            "makes a nn.Dropout, which uses more than one row or is costly",
         ),
         NoOp(
             "convolutions",

@@ -157,13 +157,13 @@ NOOPS = [
     NoOp(
         "a head that is no linear layer",
         agent("nn.Linear(8, 2))", "nn.Conv1d(8, 2, 1))"),
-        "line {line}: what actor returns is not what a linear layer gives",
+        "line {line}: the result of actor is not that of a linear layer",
         at="nn.Conv1d",
     ),
     NoOp(
         "a product of its own",
         agent("logits=self.actor(x)", "logits=self.actor(x) @ torch.eye(2)"),
-        "line {line} computes a product of matrices by itself",
+        "line {line} computes a matrix product outside a layer",
         at="@ torch.eye(2)",
     ),
     NoOp(
@@ -185,7 +185,7 @@ NOOPS = [
             "@property\ndef scale(self):\n    return self.actor(torch.ones(1, 2))\n\n"
             "def get_action_and_value(self, x, action=None):\n    x = x * self.scale",
         ),
-        "line {line} uses self.scale otherwise than by calling it",
+        "line {line} uses self.scale other than by calling it",
         at="x * self.scale",
     ),
     NoOp(
@@ -194,19 +194,19 @@ NOOPS = [
             **agent("logits=self.actor(x)", "logits=turned(self.actor(x))"),
             "functions": "def turned(x):\n    return x.matmul(torch.eye(2))\n\n",
         },
-        "line {line} computes a product of matrices by itself",
+        "line {line} computes a matrix product outside a layer",
         at="x.matmul",
     ),
     NoOp(
         "layers that are not called by their names",
         agent("logits=self.actor(x)", "logits=list(self.actor)[0](x)"),
-        "line {line} uses self.actor otherwise than by calling it",
+        "line {line} uses self.actor other than by calling it",
         at="list(self.actor)",
     ),
     NoOp(
         "a part of a network",
         {"minibatch": edited("minibatch", "newvalue.view(-1)", "agent.critic[0](b_obs[mb_inds]).view(-1)[:4]")},
-        "line {line} uses agent in another way than by its methods",
+        "line {line} uses agent other than by calling its methods",
         at="agent.critic[0]",
     ),
     NoOp(
@@ -227,12 +227,12 @@ NOOPS = [
     NoOp(
         "a network that is made twice",
         {"before_loop": "agent = Agent().to(device)"},
-        "agent is not made once, of a class of this file",
+        "agent is not made exactly once, from a class of this file",
     ),
     NoOp(
         "a base class of another file",
         {"third_party": "from base import Base", **agent("class Agent(nn.Module)", "class Agent(Base)")},
-        "Agent is derived from something else than nn.Module",
+        "Agent is not derived directly from nn.Module",
     ),
     NoOp(
         "another Literal",

@@ -95,10 +95,10 @@ def test_a_network_s_method_of_an_optimizer_s_name() -> None:
         ("x.cache = 1", "sets x.cache"),
         ("config['scale'] = x", "sets config['scale']"),
         ("kept.append(x)", "calls kept.append()"),
-        ("if x.sum() > 0:\n    x = -x\nreturn x", "hangs on x.sum() > 0"),
-        ("return x[x > 0]", "picks elements by a condition"),
-        ("mask = x > 0\nreturn x[mask]", "picks elements by a condition"),
-        ("return x[[0, 1]]", "picks elements by what is copied from the host"),
+        ("if x.sum() > 0:\n    x = -x\nreturn x", "branches on x.sum() > 0"),
+        ("return x[x > 0]", "selects elements by a condition"),
+        ("mask = x > 0\nreturn x[mask]", "selects elements by a condition"),
+        ("return x[[0, 1]]", "selects elements by indices copied from the host"),
         ("return x.item()", "reads x on the host"),
         ("return x.to('cpu')", "moves x to the host"),
         ("return obs.to(x.device)", "moves obs, which may be on the host"),
@@ -106,9 +106,9 @@ def test_a_network_s_method_of_an_optimizer_s_name() -> None:
         ("return np.exp(x)", "runs on the host"),
         ("return np.random.rand()", "runs on the host"),
         ("return int(x)", "reads int(x) on the host"),
-        ("return unknown(x)", "is not known to run on the device alone"),
-        ("return obs.what(x)", "is not known to run on the device alone"),
-        ("return torch.nonzero(x)", "as large as a tensor's values say"),
+        ("return unknown(x)", "is not known to run only on the device"),
+        ("return obs.what(x)", "is not known to run only on the device"),
+        ("return torch.nonzero(x)", "size depends on a tensor's values"),
         ("return x * iteration", "reads iteration, which the training loop binds"),
     ],
 )
@@ -122,7 +122,7 @@ def test_what_the_training_changes() -> None:
     assert "reads limits['a'], which line" in (
         obstacle("return x * limits['a']", report=more("report", "limits['a'] = 2"), **limits) or ""
     )
-    assert "sets names or attributes that only a run can tell" in (
+    assert "sets names or attributes that are known only at run time" in (
         obstacle("return x", report=more("report", "setattr(args, name, 1)")) or ""
     )
     assert "reads args.seed, which line" in (

@@ -178,7 +178,7 @@ STEADY = {
 )
 def test_functions_that_call_themselves(functions: str, value: str) -> None:
     told = reason(functions=functions, **kept(value))
-    assert told is not None and told.endswith("reached by too many calls within each other")
+    assert told is not None and told.endswith("reached by too many nested calls")
     assert convert(script({"functions": functions, **kept(value)})).converted
 
 
@@ -247,7 +247,7 @@ CHANGING = {
     "a call of itself by a network that torch cannot call": method("return self(x)"),
     "a method that sets": method("self.calls = 1"),
     "a method that sets a mode": method("self.actor.training = False"),
-    "a method that hands self on": method("return print(self)"),
+    "a method that passes self on": method("return print(self)"),
     "a method that gives a part another name": method("net = self.actor\n        net.append(nn.Tanh())"),
     "a method that changes a part": method("self.actor.append(nn.Tanh())"),
     "a method that reads what changes": {**method("return x / iteration")},
@@ -522,16 +522,16 @@ def test_parameters_that_stay(parts: dict[str, str]) -> None:
         ({"agent": BUILT.replace("self.build()", "self.late = (self.build() for _ in 'a')", 1)}, "sets self.more"),
         (
             {"agent": BUILT.replace(INIT, f"{INIT}        self.late = getattr(self, 'bu' + 'ild')\n", 1)},
-            "hands self on",
+            "passes self on",
         ),
-        ({"agent": BUILT.replace(INIT, f"{INIT}        LATE.append(self)\n", 1)}, "hands self on"),
-        ({"agent": AGENT.replace(INIT, f"{INIT}        LATE.append(self)\n", 1)}, "hands self on"),
-        ({"agent": f"@rebuilding\n{BUILT}"}, "is changed by what it is defined with"),
+        ({"agent": BUILT.replace(INIT, f"{INIT}        LATE.append(self)\n", 1)}, "passes self on"),
+        ({"agent": AGENT.replace(INIT, f"{INIT}        LATE.append(self)\n", 1)}, "passes self on"),
+        ({"agent": f"@rebuilding\n{BUILT}"}, "has decorators, keywords or bases that may change it"),
         (
             {"agent": BUILT.replace("nn.Module", "nn.Module, metaclass=Rebuilding", 1)},
-            "is changed by what it is defined",
+            "has decorators, keywords or bases",
         ),
-        ({"agent": f"{BUILT}        KEPT.append(self)\n"}, "hands self on"),
+        ({"agent": f"{BUILT}        KEPT.append(self)\n"}, "passes self on"),
         ({"agent": f"{BUILT}        KEPT.append(self.more)\n"}, "uses self.more in a way"),
         ({"agent": f"{BUILT}        self.thaw = lambda: self.more.requires_grad_(True)\n"}, "self.more"),
         ({"head": "agent.__init__()"}, "calls agent.__init__()"),

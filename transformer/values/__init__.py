@@ -1,1 +1,1 @@
-"""What expressions are (tensors, shapes, dtypes, new memory), asked of a recognised script; knows no transform."""
+"""What expressions are (tensors, shapes, dtypes, new memory), for a script with known roles; knows no transform."""

@@ -18,17 +18,17 @@ Kind = Literal["tensor", "array"]
 ARRAYS = names("numpy", rows="mixed", reduces=False) - {"percentile", "quantile"}
 """Functions of numpy that return arrays."""
 ELEMENTWISE = names("numpy", rows=("element", "broadcast"))
-"""Functions of numpy that return an array where they are given one."""
+"""Functions of numpy that return an array if given one."""
 TENSORS = (
     names("torch", made=("of host", "on host")) | names("torch", rows=("element", "broadcast")) - {"where"} | JOINS
 )
 """Functions of torch that return tensors."""
 SAME = VIEWS | {"clone", "copy", "clip"}
-"""Methods that return a tensor of a tensor, and an array of an array."""
+"""Methods that return a tensor if called on a tensor, and an array if called on an array."""
 
 
 class KnownArrays:
-    """Tensor, array or neither known, for expressions wherever they stand."""
+    """Whether expressions anywhere in the script are known to be tensors or arrays."""
 
     def __init__(self, roles: Roles) -> None:
         self._roles, self._tree = roles, roles.tree
@@ -36,7 +36,7 @@ class KnownArrays:
         self._entered: set[tuple[str, Scope]] = set()
 
     def kind(self, value: ast.expr) -> Kind | None:
-        """What an expression is known to be; None where it may be anything, as a size, a number or a list."""
+        """What an expression is known to be; None if it may be anything else, such as a size, a number or a list."""
         scope = self._tree.scope_of(value)
         if scope is self._roles.scope and self._tensors.tensor(value):
             return "tensor"
@@ -66,9 +66,9 @@ class KnownArrays:
         return self.kind(call.func.value) if call.func.attr in SAME else None
 
     def _of_name(self, name: str, scope: Scope) -> Kind | None:
-        """What all that a name may stand for in a scope is; all its assignments must tell."""
+        """The one kind of all values that a name may have in a scope; every assignment must be known."""
         if (name, scope) in self._entered:
-            return "array"  # a value that it had before, of which the other assignments tell
+            return "array"  # its previous value, which the other assignments cover
         self._entered.add((name, scope))
         found = set(self._bound(name, scope))
         if isinstance(scope, ast.FunctionDef) and name in parameters(scope):
@@ -81,7 +81,7 @@ class KnownArrays:
             if name not in access(stmt).binds:
                 continue
             if isinstance(stmt, ast.AugAssign):
-                continue  # what it is does not change
+                continue  # changes the value, but not its kind
             values = (
                 [(t, v) for t, v in pairwise(stmt) if name in access(t).binds] if isinstance(stmt, ast.Assign) else []
             )
@@ -94,20 +94,20 @@ class KnownArrays:
                     yield "array" if name in self._observed(target, value) else None
 
     def _observed(self, target: ast.expr, value: ast.expr) -> list[str]:
-        """The targets of what an environment returns but the infos."""
+        """The targets that receive what an environment returns, except the infos."""
         if not isinstance(target, ast.Tuple) or not self._steps(value):
             return []
         return [ast.unparse(element) for element in target.elts[:-1]]
 
     def _steps(self, value: ast.expr) -> bool:
-        """Whether a value is what an environment returns, of which observations are the whole or come first."""
+        """Whether a value is what an environment returns: the observations, alone or first in a tuple."""
         if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
             return False
         others = {o.name for o in self._roles.optimizers}
         return value.func.attr in ("reset", "step") and ast.unparse(value.func.value) not in others
 
     def _passed(self, param: str, function: ast.FunctionDef) -> Iterator[Kind | None]:
-        """What calls give a parameter, where every use of the function is a call, or another name for it."""
+        """The kinds that calls pass for a parameter, if every use of the function is a call or an alias."""
         parents = self._tree.parents
         owner = parents[function]
         names, size = {function.name}, 0
@@ -132,7 +132,7 @@ class KnownArrays:
             yield self.kind(given) if given is not None else None
 
     def _last(self, value: ast.expr) -> str | None:
-        """The name of a function, or of what is compiled or captured of it."""
+        """The name of the called function, also if it was compiled or captured."""
         if isinstance(value, ast.Call) and value.args:
             made = (self._tree.qualified(value.func) or "").rpartition(".")[2]
             return self._last(value.args[0]) if made in ("compile", "CudaGraphModule") else None

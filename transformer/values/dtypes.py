@@ -9,14 +9,14 @@ from transformer.recognition.roles import Roles
 from transformer.values.tensors import Tensors, values
 
 SAME_DTYPE = names("tensor", dtype="kept") - names("tensor", rows="broadcast")
-"""Methods that have no other tensor's dtype to heed; an argument may name one."""
+"""Methods whose result's dtype depends on no other tensor, except through an argument."""
 NEW = tuple(f"torch.{name}" for name in sorted(names("torch", dtype="default")))
 GIVEN = ("torch.tensor", "torch.as_tensor", "torch.full")
-"""Functions whose result has the dtype of the values that they are given, where none is named."""
+"""Functions whose result has the dtype of the given values, unless one is named."""
 
 
 class Dtypes:
-    """Proofs that an expression is float32 where it stands."""
+    """Proves that expressions are float32 at their place."""
 
     def __init__(self, roles: Roles) -> None:
         self._roles = roles
@@ -25,7 +25,7 @@ class Dtypes:
         self._networks_are_float32 = roles.history.single_precision
 
     def float32(self, node: ast.expr) -> bool:
-        """Whether an expression of the script is a float32 tensor, where it stands."""
+        """Whether an expression of the script is a float32 tensor at its place."""
         return self._float32(node, self._roles.tree.statement(node))
 
     def _float32(self, node: ast.expr, stmt: ast.stmt) -> bool:
@@ -34,7 +34,7 @@ class Dtypes:
             return bool(bindings) and all(b is not None and self._bound(node.id, b) for b in bindings)
         if isinstance(node, ast.BinOp):
             sides = (node.left, node.right)
-            if isinstance(node.op, ast.MatMult):  # which computes in another precision where a network does
+            if isinstance(node.op, ast.MatMult):  # a product may be computed in another precision, as a network's are
                 return False
             return any(self._float32(s, stmt) for s in sides) and all(self._float32_or_number(s, stmt) for s in sides)
         if isinstance(node, ast.UnaryOp):
@@ -97,7 +97,7 @@ class Dtypes:
 
 
 def _is_filled_with_float(call: ast.Call) -> bool:
-    """Whether `torch.full(size, 0.5)` is given a float, and no integer, which would make integers."""
+    """Whether `torch.full(size, 0.5)` fills with a float; with an integer the result would be integers."""
     fill = call.args[1:2] or [k.value for k in call.keywords if k.arg == "fill_value"]
     number = fill[0].operand if fill and isinstance(fill[0], ast.UnaryOp) else fill[0] if fill else None
     return isinstance(number, ast.Constant) and isinstance(number.value, float)

@@ -1,9 +1,9 @@
-"""The memory of what a block computes: whether it is a value's alone, who else holds it, keeps it, or changes it.
+"""The memory of a block's values: whether it is fresh, and who else holds, keeps or changes it.
 
-What names alone tell stands in dataflow/memory.py; here it is known, too, what networks return and methods keep. All of
-it errs on the side of sharing, keeping and change. Two questions look alike and are not: memory that is *fresh* is
-nobody else's and stays so, so that it may be kept without a copy; memory that is *left alone* may be held by others,
-who only read it, so that reading it later gives the same.
+dataflow/memory.py decides from names alone; this module also knows what networks return and what methods keep. Where it
+cannot tell, it assumes sharing, keeping and change. Two properties are easily confused: *fresh* memory belongs to one
+value and stays so, and can be kept without a copy; memory that is *left alone* may have other holders, but they only
+read it, so a later read returns the same.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from transformer.values.reports import is_report
 from transformer.values.tensors import Tensors, values
 
 MADE = names("torch", "functional", memory="new")
-"""Functions of torch whose results share memory with nothing."""
+"""Functions of torch whose results are new memory."""
 
 
 class Memory:
-    """The memory of the values of one block: of the rollout's steps, of a turn of the training loop."""
+    """The memory of the values of one block, such as a step of the rollout or a turn of the training loop."""
 
     def __init__(self, roles: Roles, body: Sequence[ast.stmt]) -> None:
         self._roles, self._tree, self._body = roles, roles.tree, body
@@ -43,11 +43,11 @@ class Memory:
     # --- who else holds it -----------------------------------------------------------------------------------
 
     def shared_with(self, names: Collection[str]) -> set[str]:
-        """The names, and all that the block may bind to their memory or bind them to."""
+        """The names, and all names that may share memory with them in the block."""
         return shared(names, self._body, lambda value: self._tensors.produced(value) or self._is_of_torch(value))
 
     def _is_of_torch(self, value: ast.expr) -> bool:
-        """Whether a value is new: a function of torch, or a loss that the script has made, computes it."""
+        """Whether a value is new memory: computed by a function of torch, or by a loss object of the script."""
         if not isinstance(value, ast.Call) or may_be_given(value):
             return False
         if any(isinstance(a, ast.Constant) and a.value is True for a in value.args):  # F.relu(x, True) writes into x
@@ -58,7 +58,7 @@ class Memory:
     # --- whether it is fresh ---------------------------------------------------------------------------------
 
     def is_fresh(self, value: ast.expr) -> bool:
-        """Whether nothing else holds or changes the value's memory: it was computed in this step and is left alone."""
+        """Whether the value's memory was computed in this step and nothing else holds or changes it."""
         while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
             if self._tree.calls(value, "torch.tensor"):
                 return True  # always copies, unlike torch.Tensor, as_tensor and from_numpy
@@ -78,7 +78,7 @@ class Memory:
         return not names & changed and not any(names & given for given in self._given())
 
     def _is_made_new(self, name: ast.Name) -> bool:
-        """Whether a name holds what a network has just computed, and no other name holds that too."""
+        """Whether a name holds a network's new result, and no other name does."""
         stmt = self._tree.statement(name)
         bindings = list(self._tensors.bindings(name.id, stmt))
         return bool(bindings) and all(b is not None and self._binds_new(name.id, b) for b in bindings)
@@ -97,14 +97,14 @@ class Memory:
         return len(places) == 1 and Results(self._roles, call).is_new(places[0], len(target.elts))
 
     def _given(self) -> Iterator[set[str]]:
-        """What may be handed to code that keeps or changes it, call by call."""
+        """For each call, the names passed to it whose memory it may keep or change."""
         for stmt in statements(self._body):
             for node in walk(stmt):
                 if isinstance(node, ast.Call) and not self._keeps_nothing(node):
                     yield {n for a in (*node.args, *(k.value for k in node.keywords)) for n in roots(a)}
 
     def _keeps_nothing(self, call: ast.Call) -> bool:
-        """Whether a call is known neither to keep nor to change what it is given."""
+        """Whether a call is known neither to keep nor to change its arguments."""
         if self._tensors.produced(call) or (self._tree.qualified(call.func) or "").startswith(("torch.", "numpy.")):
             return True
         if isinstance(call.func, ast.Name):
@@ -122,13 +122,13 @@ class Memory:
 
     @cached_property
     def _handed(self) -> set[str]:
-        """Names whose memory is given to what is not known to leave it alone."""
+        """Names whose memory is passed to code that may change it."""
         nodes = (n for stmt in self._body for n in walk(stmt))
         calls = [n for n in nodes if isinstance(n, ast.Call) and not self._changes_nothing(n)]
         return self.shared_with({n for c in calls for a in (*c.args, *(k.value for k in c.keywords)) for n in roots(a)})
 
     def is_left_alone(self, node: ast.expr, inside: Collection[ast.stmt], depth: int = 6) -> bool:
-        """Whether a tensor is computed by some of the block's statements, and nothing changes its memory afterwards."""
+        """Whether some of the block's statements compute a tensor, and nothing changes its memory afterwards."""
         if isinstance(node, ast.Name):
             bindings = list(self._tensors.bindings(node.id, self._tree.statement(node)))
             if not depth or not bindings or node.id in self.changed | self._handed:
@@ -177,6 +177,6 @@ class Memory:
 
 
 def _is_computed(value: ast.expr) -> bool:
-    """Whether a value is the result of an operator, which is new; +tensor is the tensor itself."""
+    """Whether a value is the result of an operator and so new; `+tensor` is the tensor itself."""
     plain = isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.UAdd)
     return isinstance(value, (ast.BinOp, ast.Compare, ast.UnaryOp)) and not plain

@@ -1,4 +1,4 @@
-"""Which statements of the minibatch loop belong to the computation of a minibatch."""
+"""Which statements of the minibatch loop belong to a minibatch's computation."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from transformer.values.tensors import Tensors
 
 
 def first_computation(roles: Roles) -> int | None:
-    """The place, in the loop's body, of the first statement that computes with tensors; None where none does."""
+    """The index, in the loop's body, of the first statement that computes with tensors; None if there is none."""
     tensors = roles.get(Tensors)
     body = roles.minibatch_loop.body
     computing = {i for i, s in enumerate(body) if _computes(tensors, s) or _calls_network(roles, s)}
     first = min(computing | _makes_loss(roles.tree, body, computing), default=None)
     while first is not None and roles.made_elsewhere and makes_of_arrays(roles.tree, body[first]):
-        first += 1  # what a buffer of arrays gives, beside optimizers that an object keeps
+        first += 1  # the samples of a buffer of arrays, next to optimizers that an object keeps
     return first
 
 
 def last_step(roles: Roles) -> int | None:
-    """The place of the last statement that steps an optimizer, or of what clears gradients below; None without one."""
+    """The index of the last statement that steps an optimizer, or of a following one that clears gradients; None if
+    none."""
     body = roles.minibatch_loop.body
     steps = [i for i, s in enumerate(body) if any(n in roles.optimizer_steps for n in walk(s))]
     if not steps:
@@ -52,7 +53,7 @@ def _computes(tensors: Tensors, stmt: ast.stmt) -> bool:
 
 
 def _makes_loss(tree: Tree, body: Sequence[ast.stmt], computing: Set[int]) -> set[int]:
-    """Places of statements that get the loss from some other function: its graph must not enter update()."""
+    """The indices of statements that get the loss from another function: its graph must not enter update()."""
     found: set[int] = set()
     needed: set[str] = set()
     for i in reversed(range(len(body))):
@@ -69,7 +70,7 @@ def _makes_loss(tree: Tree, body: Sequence[ast.stmt], computing: Set[int]) -> se
 
 
 def _may_compute(tree: Tree, call: ast.Call) -> bool:
-    """Whether a call may return tensors with a graph: not one of a builtin, of numpy, or of Python's generator."""
+    """Whether a call may return tensors with a graph: not a call of a builtin, of numpy, or of `random`."""
     module = (tree.qualified(call.func) or "").partition(".")[0]
     return module not in ("numpy", "random") and not (
         isinstance(call.func, ast.Name) and hasattr(builtins, call.func.id)
@@ -77,10 +78,10 @@ def _may_compute(tree: Tree, call: ast.Call) -> bool:
 
 
 def _calls_network(roles: Roles, stmt: ast.stmt) -> bool:
-    """Whether a statement calls `self.agent`, say: what that returns must not enter update() with its graph.
+    """Whether a statement calls a network such as `self.agent`, whose result would bring its graph into update().
 
-    What an object keeps as `self.agent` the training loop may call `trainer.agent`; where the optimizer holds
-    `self.policy.actor`, a method of `trainer.policy` may ask it.
+    The training loop may know an object's `self.agent` as `trainer.agent`; if the optimizer holds `self.policy.actor`,
+    a method of `trainer.policy` may call it.
     """
     calls = [ast.unparse(n.func) for n in walk(stmt) if isinstance(n, ast.Call)]
     paths = {*roles.networks, *(roles.with_parameters if roles.made_elsewhere else ())}
@@ -90,7 +91,7 @@ def _calls_network(roles: Roles, stmt: ast.stmt) -> bool:
 
 
 def _holds_one(call: str, paths: Set[str]) -> bool:
-    """Whether the object whose method is called has a part among some paths."""
+    """Whether one of some paths is a part of the object whose method is called."""
     owner = call.rpartition(".")[0]
     return bool(owner) and any(path.startswith(f"{owner}.") for path in paths)
 

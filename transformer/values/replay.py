@@ -1,4 +1,4 @@
-"""The replay buffers of libraries, whose samples are tuples of tensors, and what else off-policy updates are given."""
+"""The replay buffers of libraries, whose samples are tuples of tensors, and the other inputs of off-policy updates."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from transformer.values.tensors import Tensors, values
 LIBRARY = tuple(f"{module}.ReplayBuffer" for module in ("cleanrl_utils.buffers", "stable_baselines3.common.buffers"))
 """Classes that keep numpy arrays; sample() draws indices and returns a tuple of tensors on the buffer's device."""
 DEVICE = 3
-"""The place of the device among the arguments that make one."""
+"""The index of the device among the constructor's arguments."""
 USED = frozenset("add sample size pos full buffer_size".split())
-"""Its methods and attributes that do not ask for the device."""
+"""Methods and attributes of a buffer that do not depend on the device."""
 
 
 @dataclass(frozen=True)
 class LibraryBuffer:
-    """A replay buffer of a library, made once above the training loop."""
+    """A library's replay buffer, made once above the training loop."""
 
     name: str
     call: ast.Call
-    """What makes it."""
+    """The call that makes it."""
     samples: tuple[ast.Call, ...]
     """Where it is sampled."""
     used: ast.Name | None
-    """A use that may ask for its device; None where there is none."""
+    """A use that may depend on its device; None if there is none."""
 
     @property
     def device(self) -> ast.expr | None:
-        """The argument that says where its samples are; None where there is none, or where it is not written out."""
+        """The argument for the device of its samples; None if there is none, or it is not explicit."""
         if any(isinstance(a, ast.Starred) for a in self.call.args) or any(k.arg is None for k in self.call.keywords):
             return None
         named = [k.value for k in self.call.keywords if k.arg == "device"]
@@ -41,7 +41,7 @@ class LibraryBuffer:
 
 
 def library_buffer(roles: Roles) -> LibraryBuffer | None:
-    """The replay buffer that a script learns from, where it is one of a known library."""
+    """The replay buffer that a script learns from, if it is from a known library."""
     name, tree = roles.phases.replay, roles.tree
     call = roles.only_value(name) if name is not None else None
     if name is None or not isinstance(call, ast.Call) or not tree.calls(call, *LIBRARY):
@@ -59,9 +59,10 @@ def library_buffer(roles: Roles) -> LibraryBuffer | None:
 
 
 def is_steady(roles: Roles, name: str, call: ast.stmt, captured: Collection[str] = ()) -> bool:
-    """Whether a name has tensors of the same shapes whenever a statement is reached, or a number that never changes.
+    """Whether a name always holds tensors of the same shapes when a statement is reached, or a number that never
+    changes.
 
-    A number may take the place of a tensor under a condition that never changes.
+    A number may replace a tensor under a condition that never changes.
 
     Args:
         roles: the script.
@@ -98,7 +99,7 @@ def _is_number(roles: Roles, value: ast.expr) -> bool:
 
 
 def _is_sample(roles: Roles, value: ast.expr) -> bool:
-    """Whether a value is a sample of a library's buffer on the device, always of one size."""
+    """Whether a value is a sample of a library's buffer on the device, always of the same size."""
     buffer, moved = library_buffer(roles), False
     if isinstance(value, ast.Call) and ast.unparse(value.func) == roles.history.moves_samples and value.args:
         value, moved = value.args[0], True
@@ -111,7 +112,7 @@ def _is_sample(roles: Roles, value: ast.expr) -> bool:
 
 
 def _has_fixed_shape(roles: Roles, value: ast.expr) -> bool:
-    """Whether a value is a tensor without dimensions, as `x.exp().reshape(())`, or indices of a fixed number."""
+    """Whether a value is a tensor without dimensions, such as `x.exp().reshape(())`, or a fixed number of indices."""
     if calls_method(value, "reshape"):
         return [ast.unparse(a) for a in value.args] == ["()"] and roles.tree.qualified(value.func) is None
     drawn = isinstance(value, ast.Call) and roles.tree.calls(value, "torch.randint")
@@ -120,7 +121,7 @@ def _has_fixed_shape(roles: Roles, value: ast.expr) -> bool:
 
 
 def _exclude(roles: Roles, one: ast.stmt, other: ast.stmt) -> bool:
-    """Whether two statements stand on different sides of one condition, which never changes."""
+    """Whether two statements are in different branches of a condition that never changes."""
     for test, side in _conditions(roles, one):
         for same, its_side in _conditions(roles, other):
             if ast.unparse(test) == ast.unparse(same) and side != its_side:
@@ -129,12 +130,12 @@ def _exclude(roles: Roles, one: ast.stmt, other: ast.stmt) -> bool:
 
 
 def _never_changes(roles: Roles, value: ast.expr) -> bool:
-    """Whether a value is made, without calls, of what the training loop leaves alone."""
+    """Whether a value has no calls and only uses what the training loop does not change."""
     calls = any(isinstance(n, ast.Call) for n in walk(value))
     return not calls and not names_in([value]) & roles.variant and roles.changed_by_training(value) is None
 
 
 def _conditions(roles: Roles, stmt: ast.stmt) -> list[tuple[ast.expr, bool]]:
-    """The conditions around a statement, each with whether it holds there."""
+    """The conditions around a statement, each with the value that it has there."""
     outer = [n for n in roles.tree.ancestors(stmt) if isinstance(n, ast.If)]
     return [(n.test, any(s is stmt for s in statements(n.body))) for n in outer]

@@ -1,4 +1,4 @@
-"""Which calls only print or log: known by what made their object, not by the name of their method."""
+"""Which calls only print or log, judged by what made their object rather than by the name of their method."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from transformer.dataflow.bindings import bound_to
 from transformer.syntax.tree import Tree
 
 REPORTS = frozenset("add_scalar add_scalars add_histogram add_text log info debug warning write".split())
-"""Methods that report what they are given, of loggers and of files."""
+"""Methods of loggers and files that report their arguments."""
 LOGGERS = frozenset("tensorboard tensorboardX wandb logging loguru sys mlflow comet_ml neptune swanlab".split())
-"""Packages whose objects do so; torch has tensorboard's."""
+"""Packages of loggers; torch includes tensorboard's."""
 DEEP = 6
-"""So many names, attributes and parameters are followed."""
+"""The maximum number of names, attributes and parameters to follow."""
 
 
 def is_report(tree: Tree, node: ast.AST) -> bool:
-    """Whether a node calls print(), or a method that reports of an object that a library for logging has made."""
+    """Whether a node calls print(), or a reporting method of an object made by a logging library."""
     if not isinstance(node, ast.Call):
         return False
     if tree.names.builtin(node.func) == "print":
@@ -25,9 +25,9 @@ def is_report(tree: Tree, node: ast.AST) -> bool:
 
 
 def is_logger(tree: Tree, node: ast.expr, depth: int = DEEP) -> bool:
-    """Whether an expression is known to give an object, or None, of a library for logging, whose methods are its own.
+    """Whether an expression is known to be None or an object of a logging library with its original methods.
 
-    A name or an attribute is looked for in the whole file, whatever the scope.
+    A name or an attribute is looked for in the whole file, in any scope.
     """
     if depth == 0 or _replaces_methods(tree):
         return False
@@ -53,5 +53,5 @@ def _is_of_library(tree: Tree, node: ast.expr) -> bool:
 
 
 def _replaces_methods(tree: Tree) -> bool:
-    """Whether the file puts something else in the place of a method that reports."""
+    """Whether the file replaces a reporting method."""
     return any(not isinstance(n.ctx, ast.Load) and n.attr in REPORTS for n in tree.of(ast.Attribute))

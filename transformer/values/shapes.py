@@ -1,4 +1,4 @@
-"""How many dimensions and rows the tensors of the training scope have, where their making says so."""
+"""The ranks and first dimensions of tensors in the training scope, if their construction determines them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from transformer.values.tensors import Tensors, values
 T = TypeVar("T")
 
 SAME_SHAPE = methods(rows="element")
-"""Methods whose result has the shape of what they are called on."""
+"""Methods whose result has the shape of their object."""
 
 
 class Shapes:
-    """Ranks and leading sizes of expressions, each where it stands; None where they are not known."""
+    """Ranks and first sizes of expressions, each at its place; None if unknown."""
 
     def __init__(self, roles: Roles) -> None:
         self._roles, self._tree = roles, roles.tree
@@ -36,7 +36,7 @@ class Shapes:
         return self._rows(node, self._tree.statement(node))
 
     def spelled(self, node: ast.expr) -> str:
-        """The text of a number of rows, in the training scope's own names where they are known."""
+        """The text of a number of rows, in the names of the training scope if known."""
         return self._spelled(node, self._tree.statement(node))
 
     def _spelled(self, node: ast.expr, stmt: ast.stmt) -> str:
@@ -58,7 +58,7 @@ class Shapes:
         return self._foreign(node, stmt)
 
     def _foreign(self, node: ast.expr, stmt: ast.stmt) -> str:
-        """The text of an expression that is not resolved, which no other scope's equals."""
+        """A text for an unresolved expression that equals no text of another scope."""
         helper = self._tensors.helper_at(stmt)
         if helper is None or isinstance(node, ast.Constant):
             return self._roles.spelled(node)
@@ -117,7 +117,7 @@ class Shapes:
         return None
 
     def _made(self, node: ast.expr, stmt: ast.stmt) -> tuple[list[str], bool] | None:
-        """Sizes that an allocation or an entry of the storage begins with, and whether they are all of them."""
+        """The sizes that an allocation or a storage entry begins with, and whether these are all."""
         facts = self._roles.history
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == facts.storage:
             key = node.slice.value if isinstance(node.slice, ast.Constant) else None
@@ -129,12 +129,13 @@ class Shapes:
         return None
 
     def _varies(self, made: ast.stmt, call: ast.Call) -> bool:
-        """Whether what an allocation above the training loop takes for sizes may be another number in the loop."""
+        """Whether the sizes of an allocation above the training loop may have changed inside the loop."""
         above = made not in statements([self._roles.outermost])
         return above and self._roles.changed_by_training(call) is not None
 
     def _making(self, name: str, stmt: ast.stmt) -> set[ast.stmt | None]:
-        """The bindings of a name; where it is changed in place, which keeps its shape, those of what is changed."""
+        """The bindings of a name; if it is changed in place, which keeps its shape, the bindings of the changed
+        value."""
         found: set[ast.stmt | None] = set()
         new = set(self._tensors.bindings(name, stmt))
         while new:
@@ -144,7 +145,7 @@ class Shapes:
         return {b for b in found if not isinstance(b, ast.AugAssign)}
 
     def _common(self, name: str, stmt: ast.stmt, of: Callable[[ast.expr, ast.stmt], T | None]) -> T | None:
-        """What all bindings of a name agree on."""
+        """The answer on which all bindings of a name agree."""
         found: set[T | None] = set()
         for binding in self._tensors.bindings(name, stmt):
             if binding is None or (name, binding) in self._busy:
@@ -173,7 +174,7 @@ class Shapes:
         )
 
     def _viewed(self, call: ast.Call, stmt: ast.stmt) -> list[ast.expr]:
-        """The sizes that `x.view(...)` or `x.reshape(...)` gives a tensor; none where they are not written out."""
+        """The explicit sizes in `x.view(...)` or `x.reshape(...)`; none if they are not explicit."""
         if not isinstance(call.func, ast.Attribute) or call.func.attr not in ("view", "reshape") or call.keywords:
             return []
         whole = call.args[0] if len(call.args) == 1 else None
@@ -182,7 +183,7 @@ class Shapes:
         return list(sizes) if plain and self._tensors.tensor_at(call, stmt) else []
 
     def _like(self, call: ast.Call) -> ast.expr | None:
-        """What a call's result has the shape of."""
+        """The expression whose shape a call's result has."""
         if self._tree.calls(call, "torch.zeros_like", "torch.ones_like", "torch.empty_like") and call.args:
             return call.args[0]
         if isinstance(call.func, ast.Attribute) and call.func.attr in SAME_SHAPE:
@@ -213,7 +214,7 @@ def _is_first(stmt: ast.Assign, name: str) -> bool:
 
 
 def _is_unpacked(stmt: ast.stmt, value: ast.expr) -> bool:
-    """Whether a value is unpacked into several names, so that none of them has its shape."""
+    """Whether a value is unpacked into several names, so that none has its shape."""
     if not isinstance(stmt, ast.Assign) or value is not stmt.value:
         return False
     return any(isinstance(t, (ast.Tuple, ast.List)) for t in stmt.targets)

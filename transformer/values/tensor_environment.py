@@ -1,4 +1,4 @@
-"""Environments that live on the device: what they return are torch tensors already."""
+"""Environments on the device, which return torch tensors."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from transformer.values.tensors import Tensors
 
 
 def find_tensor_env(roles: Roles) -> str | None:
-    """The environment, as written, where its steps take and return tensors; None where that is not certain.
+    """The environment, as written, if its steps take and return tensors; None if that is not certain.
 
-    It is where it is stepped with a network's tensor as it is, and where what it observes goes, as it is, into a
-    network and into a torch buffer, which takes no array.
+    It is certain if the environment is stepped with a network's tensor as it is, and its observations go, as they are,
+    into a network and into a torch buffer, which accepts no array.
     """
     step = roles.phases.env_step
     if roles.kind == "update":

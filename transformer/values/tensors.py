@@ -1,6 +1,6 @@
-"""Which expressions of the training scope are torch tensors, by the assignments that reach them.
+"""Which expressions of the training scope are torch tensors, by their reaching definitions.
 
-What cannot be told is not a tensor, so a transform that needs one leaves it alone.
+An expression that is not shown to be a tensor is not one, so a transform that needs one does not apply.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from transformer.values.networks.distributions import is_made
 from transformer.values.networks.results import Results, kept_network, loss_called
 
 HOST_METHODS = names("tensor", memory="number") | {"numpy"}
-"""Methods of tensors that return no tensor."""
+"""Methods of tensors that do not return a tensor."""
 HOST_FUNCTIONS = frozenset(
     "device manual_seed Size no_grad inference_mode enable_grad set_default_dtype set_num_threads load save "
     "is_tensor numel get_rng_state Generator compile".split()
 )
 NETWORK_METHODS = frozenset("parameters named_parameters state_dict load_state_dict train eval to modules".split())
-"""Methods of a network that compute nothing with it."""
+"""Methods of a network that do not compute with it."""
 
 CASTS = names("tensor", dtype="cast") - names("array") - {"to"}
-"""Methods that neither numbers nor arrays of numpy have: what is computed and cast so is a tensor, or a class's own."""
+"""Methods that neither numbers nor numpy arrays have: a computed value cast so is a tensor, or the script's own."""
 
 NESTED = 4
-"""So often an argument of a function's call may be what the function returned, or the function call itself."""
+"""The maximum depth of calls whose arguments are results of calls."""
 
 
 class Tensors:
-    """Tensor or not, for expressions of the training scope, each where it stands."""
+    """Whether expressions of the training scope are tensors, each at its place."""
 
     def __init__(self, roles: Roles) -> None:
         self._roles, self._tree = roles, roles.tree
         self._passed: dict[ast.stmt, ast.stmt] = {
             a: helper.stmt for helper in roles.called_once.values() for a in helper.given.values()
         }
-        """The arguments of helpers' calls, and the statement at which each is evaluated."""
+        """The arguments of helper calls, and the statement that evaluates each."""
         self._known: dict[tuple[str, ast.stmt], bool] = {}
         self._entered: list[ast.FunctionDef] = []
         facts = roles.history
@@ -49,7 +49,7 @@ class Tensors:
         self._functions = {f.name: f for f in facts.functions.values()}
 
     def tensor(self, node: ast.expr) -> bool:
-        """Whether an expression of the script is a tensor, where it stands."""
+        """Whether an expression of the script is a tensor at its place."""
         return self._tensor(node, self._tree.statement(node))
 
     def tensor_at(self, node: ast.expr, stmt: ast.stmt) -> bool:
@@ -57,23 +57,23 @@ class Tensors:
         return self._tensor(node, stmt)
 
     def tensor_before(self, name: str, stmt: ast.stmt) -> bool:
-        """Whether a name is a tensor where `stmt` begins."""
+        """Whether a name is a tensor just before `stmt`."""
         return self._all(name, self.bindings(name, stmt))
 
     def tensors_before(self, name: str, stmt: ast.stmt) -> bool:
-        """Whether a name is a tensor, or a tuple of tensors that is written out, where `stmt` begins."""
+        """Whether a name is a tensor, or a tuple of tensors by a tuple display, just before `stmt`."""
         return self._all_tensors(name, self.bindings(name, stmt))
 
     def tensors_after(self, name: str, stmt: ast.stmt) -> bool:
-        """Whether a name is a tensor, or a tuple of tensors that is written out, where `stmt` has ended."""
+        """Whether a name is a tensor, or a tuple of tensors by a tuple display, just after `stmt`."""
         return self._all_tensors(name, self._roles.reaching(self._roles.scope).after(name, stmt))
 
     def tensor_after(self, name: str, stmt: ast.stmt) -> bool:
-        """Whether a name is a tensor where `stmt` has ended."""
+        """Whether a name is a tensor just after `stmt`."""
         return self._all(name, self._roles.reaching(self._roles.scope).after(name, stmt))
 
     def produced(self, node: ast.AST) -> bool:
-        """Whether a node is a call of a network, of its method, or of an alias of it: its results are new tensors."""
+        """Whether a node calls a network, its method or an alias of it; the results are new tensors."""
         if not isinstance(node, ast.Call):
             return False
         func = node.func
@@ -88,7 +88,7 @@ class Tensors:
         return isinstance(func, ast.Name) and func.id in self._producers
 
     def must_be_tensor(self, node: ast.expr) -> bool:
-        """Whether a value that a buffer takes is given to a network in the rollout too: it is no number, then."""
+        """Whether a value written to a buffer is also a network's input in the rollout: then it is not a number."""
         if not isinstance(node, ast.Name):
             return False
         statement = self._tree.statement
@@ -101,7 +101,8 @@ class Tensors:
         )
 
     def bindings(self, name: str, stmt: ast.stmt) -> Bindings:
-        """The statements whose assignment to a name may reach `stmt`; what a helper's call gives is assigned there."""
+        """The definitions of a name that may reach `stmt`; the result of a helper's call counts as assigned in the
+        helper."""
         stmt = self._passed.get(stmt, stmt)
         helper = self.helper_at(stmt)
         if helper is None:
@@ -115,7 +116,7 @@ class Tensors:
         return self.bindings(name, helper.stmt) if free else found
 
     def helper_at(self, stmt: ast.stmt) -> CalledOnce | None:
-        """The helper in which a statement stands."""
+        """The helper that contains a statement."""
         if not self._roles.called_once or stmt in self._passed:
             return None
         scope = self._tree.scope_of(stmt)
@@ -150,13 +151,13 @@ class Tensors:
         return function is not None and name in (function.tuple_results if tuples else function.tensor_results)
 
     def _once(self, what: str, stmt: ast.stmt, holds: Callable[[], bool]) -> bool:
-        """Whether something holds at a statement, asked once; a cycle (x = x + 1) does not speak against it."""
+        """Decide once whether something holds at a statement; a cycle (x = x + 1) does not count against it."""
         known = (what, stmt)
         if known not in self._known:
             self._known[known] = True
             before = len(self._known)
             if not holds():
-                # What else was found to hold may only do so where this does
+                # Conclusions that relied on this one are valid only if it is
                 for later in [k for k, held in list(self._known.items())[before:] if held]:
                     del self._known[later]
                 self._known[known] = False
@@ -171,7 +172,7 @@ class Tensors:
         return self._once(name, stmt, holds)
 
     def _yields(self, name: str, value: ast.expr, stmt: ast.stmt) -> bool:
-        """Whether a value, or what it is unpacked or iterated into under a name, is a tensor."""
+        """Whether a name becomes a tensor when a value is assigned, unpacked or iterated into it."""
         if isinstance(stmt, ast.For):
             if self._iterates_tensors(stmt, name, stmt):
                 return True
@@ -196,11 +197,11 @@ class Tensors:
         return self._tensor(value, stmt)
 
     def _called(self, value: ast.expr) -> CalledOnce | None:
-        """The helper whose only call a value is."""
+        """The helper whose only call is this value."""
         return next((h for h in self._roles.called_once.values() if h.call is value), None)
 
     def _is_dict_of_tensors(self, node: ast.expr, stmt: ast.stmt) -> bool:
-        """Whether all values of a dict, made by a comprehension or a display, are tensors."""
+        """Whether all values of a dict display or comprehension are tensors."""
         if isinstance(node, ast.Name):
             name = node.id
 
@@ -220,7 +221,7 @@ class Tensors:
         return isinstance(node, ast.Dict) and bool(node.values) and all(self._tensor(v, stmt) for v in node.values)
 
     def _only_tensors_enter(self, name: str) -> bool:
-        """Whether all that is written into the dicts of a name, anywhere, are tensors; others may only read them."""
+        """Whether only tensors are ever written into the dicts of a name, and other code only reads them."""
         parents = self._tree.parents
         for node in self._tree.of(ast.Name):
             if node.id != name or not isinstance(node.ctx, ast.Load):
@@ -242,7 +243,7 @@ class Tensors:
         return True
 
     def _of_comprehension(self, node: ast.Name, stmt: ast.stmt) -> bool | None:
-        """Whether a name that a comprehension binds is a tensor; None where none around it binds it."""
+        """Whether a name bound by a comprehension is a tensor; None if no enclosing comprehension binds it."""
         for outer in self._tree.ancestors(node):
             for generator in getattr(outer, "generators", ()):
                 if node.id in {n.id for n in walk(generator.target) if isinstance(n, ast.Name)}:
@@ -260,9 +261,9 @@ class Tensors:
         return call.func.attr == wanted and self._is_dict_of_tensors(call.func.value, stmt)
 
     def in_step(self, stmt: ast.stmt, part: str) -> bool:
-        """Whether a part of what an environment's step returns, named by its target's text, is a tensor.
+        """Whether a part of a step's result, given by the text of its target, is a tensor.
 
-        In an environment that returns tensors, all parts are but the infos, which come last.
+        If the environment returns tensors, all parts are, except the infos, which come last.
         """
         targets = stmt.targets if isinstance(stmt, ast.Assign) else []
         parts = [ast.unparse(e) for t in targets if isinstance(t, ast.Tuple) for e in t.elts[:-1]]
@@ -314,7 +315,7 @@ class Tensors:
         return False
 
     def _is_buffer(self, node: ast.Attribute) -> bool:
-        """Whether an attribute of a network is a buffer, which its class registers and nothing else sets."""
+        """Whether an attribute of a network is a buffer that its class registers and nothing else sets."""
         roles, tree = self._roles, self._tree
         made = roles.only_value(node.value.id) if isinstance(node.value, ast.Name) else None
         call = tree.constructor(made) if made is not None else None
@@ -331,7 +332,7 @@ class Tensors:
         )
 
     def _element(self, node: ast.Subscript, stmt: ast.stmt) -> bool:
-        """Whether `pair[0]` is a tensor, where the pair is what a network returned or written out as a tuple."""
+        """Whether `pair[0]` is a tensor, where the pair is a network's result or a tuple display."""
         if not (isinstance(node.value, ast.Name) and isinstance(node.slice, ast.Constant)):
             return False
         name, at = node.value.id, node.slice.value
@@ -371,9 +372,10 @@ class Tensors:
         return node.func.attr not in HOST_METHODS and self._tensor(node.func.value, stmt)
 
     def distributions(self, node: ast.expr, stmt: ast.stmt) -> list[tuple[ast.Call, ast.stmt]]:
-        """The calls that make what an expression is at `stmt`, with their statements; none if others may make it.
+        """The calls that may make the value of an expression at `stmt`, with their statements; none if others may make
+        it.
 
-        They call classes of torch.distributions, or networks that return such.
+        They call classes of torch.distributions, or networks that return distributions.
         """
         if isinstance(node, ast.Name):
             found = list[tuple[ast.Call, ast.stmt]]()
@@ -397,7 +399,7 @@ class Tensors:
         return [(call, stmt)] if made and stmt is not None else []
 
     def _returns_tensor(self, call: ast.Call, stmt: ast.stmt, place: int | None = None, count: int = 0) -> bool:
-        """Whether a function of the file, given these arguments, returns a tensor, or one in a place among `count`."""
+        """Whether a function of this file returns a tensor for these arguments, alone or at an index among `count`."""
         function = self._tree.function_called(call)
         if function is None or self._entered.count(function) == NESTED:
             return False
@@ -413,7 +415,7 @@ class Tensors:
 
 
 def _place(stmt: ast.stmt, name: str) -> tuple[int | None, int]:
-    """Where a name stands among those that a value is unpacked into, and their number; None for the whole of it."""
+    """The index of a name among the targets of an unpacking, and their number; None for the whole value."""
     for target in stmt.targets if isinstance(stmt, ast.Assign) else []:
         for place, element in enumerate(target.elts if isinstance(target, (ast.Tuple, ast.List)) else []):
             if isinstance(element, ast.Name) and element.id == name:
@@ -427,9 +429,9 @@ def _is_empty(value: ast.expr) -> bool:
 
 
 def inlined(function: ast.FunctionDef, call: ast.Call) -> list[ast.expr]:
-    """What a function returns, in terms of a call's arguments; None stands for its own variables.
+    """The values that a function returns, with a call's arguments substituted; None for each local variable.
 
-    Nothing where arguments are passed in a way that is not understood, or where it may return without a value.
+    Nothing if the arguments are passed in a way that is not understood, or if it may return no value.
     """
     bound = bind_arguments(function, call)
     if bound is None or function.decorator_list:
@@ -446,7 +448,7 @@ def inlined(function: ast.FunctionDef, call: ast.Call) -> list[ast.expr]:
 
 
 class _Fill(ast.NodeTransformer):
-    """Puts expressions in the place of names."""
+    """Substitutes expressions for names."""
 
     def __init__(self, given: dict[str, ast.expr]) -> None:
         self._given = given
@@ -456,7 +458,7 @@ class _Fill(ast.NodeTransformer):
 
 
 def _result(roles: Roles, stmt: ast.stmt, call: ast.Call, name: str) -> bool:
-    """Whether nothing says that the result of a network's call that a statement binds to a name is no tensor."""
+    """Whether nothing suggests that the result of a network's call, bound to a name by a statement, is not a tensor."""
     results = Results(roles, call)
     for target in stmt.targets if isinstance(stmt, ast.Assign) else []:
         if isinstance(target, ast.Name) and target.id == name:
@@ -469,7 +471,7 @@ def _result(roles: Roles, stmt: ast.stmt, call: ast.Call, name: str) -> bool:
 
 
 def values(stmt: ast.stmt, name: str) -> Iterator[ast.expr]:
-    """What a statement assigns to a name; the whole right side where it is unpacked."""
+    """The values that a statement assigns to a name; the whole right side if it is unpacked."""
     if isinstance(stmt, ast.Assign):
         for target in stmt.targets:
             yield from _matched(target, stmt.value, name)

@@ -1,7 +1,8 @@
 """What lives across the iterations of the training loop, and how much of it a checkpoint can hold.
 
-All names that training reads and that were bound above it are gone through. What is of no known kind is an obstacle:
-a list of what would be lost is never complete, so what is kept, and what may be forgotten, is named instead.
+The analysis visits every name that training reads and that is bound above the loop. Anything of unknown kind is an
+obstacle: a list of what would be lost is never complete, so the kinds that are saved, and those that may be forgotten,
+are listed instead.
 """
 
 from __future__ import annotations
@@ -34,47 +35,49 @@ ENVIRONMENTS = ("gym.", "gymnasium.", "envpool.")
 SCHEDULERS = "torch.optim.lr_scheduler."
 SCALERS = ("torch.amp.GradScaler", "torch.cuda.amp.GradScaler")
 FILLED = frozenset("zeros ones full empty zeros_like ones_like full_like arange tensor as_tensor".split())
-"""Functions of torch and numpy that make what does not change by itself."""
+"""Functions of torch and numpy whose results do not change by themselves."""
 NUMBERS = ("int", "float", "len", "min", "max", "abs", "round", "bool", "sum")
 PLAIN = (*NUMBERS, "str", "range", "tuple", "repr", "format", "getattr", "hasattr", "isinstance")
 LISTS = ("collections.deque", "deque", "list", "dict")
 METHODS = NEW | VIEWS
 OBJECTS = ("object", "'object'", "str", "'O'")
 SAVED = ("grad", "data", "requires_grad", "training")
-"""Attributes of parameters and networks that a checkpoint holds; gradients are those of an iteration."""
+"""Attributes of parameters and networks that a checkpoint holds; gradients live for one iteration only."""
 UNSEEN = ("setattr", "delattr", "exec", "eval", "globals", "vars", "locals")
 
 
 class Lasting:
-    """The names that live across iterations, by what becomes of them in a run that goes on from a checkpoint."""
+    """The names that live across iterations, by what happens to them when a run resumes from a checkpoint."""
 
     def __init__(self, roles: Roles) -> None:
         self._roles, self._tree = roles, roles.tree
         self.numbers: dict[str, None] = {}
-        """Counters and the like, as they are bound again in the loop."""
+        """Counters and other numbers, with the bindings in the loop."""
         self.holders: dict[str, None] = {}
         """Networks, optimizers, schedulers: what has a state_dict()."""
         self.networks: dict[str, None] = {}
         """The networks among them."""
         self.tensors: dict[str, None] = {}
-        """Tensors that are made above the loop: they are saved whole, and read back in their place."""
+        """Tensors made above the loop: saved whole and loaded back in place."""
         self.arrays: dict[str, None] = {}
-        """The same of numpy's arrays."""
+        """Likewise for numpy arrays."""
         self.lists: dict[str, None] = {}
-        """Lists and deques of numbers, saved and read back in the same way."""
+        """Lists and deques of numbers, saved and loaded in the same way."""
         self.clocks: dict[str, ast.expr] = {}
-        """What was read of a clock above the loop, with the reading."""
+        """Times read from a clock above the loop, with the call."""
         self.anew: dict[str, None] = {}
-        """What belongs to the environments and their episodes, and begins anew with them."""
+        """What belongs to the environments and their episodes, and starts afresh with them."""
         self.reported: dict[str, bool] = {}
-        """Lists, deques and dicts that are only reported, and whether they are dicts: saved if numbers are in them."""
+        """Lists, deques and dicts that are only reported, and whether each is a dict: saved if they hold numbers."""
         self.obstacles: list[tuple[ast.AST, str]] = []
-        """What is of no known kind, and why."""
+        """What is of no known kind, and the reason."""
         self._unchanged = Unchanged(roles)
         for name in self._read:
             self._place(name)
         for name in sorted(self._carried - self._bindings.keys()):
-            self.obstacles.append((self._bound(name), f"{name} lives across iterations, and is bound in them alone"))
+            self.obstacles.append(
+                (self._bound(name), f"{name} lives across iterations, but is bound only inside the loop")
+            )
         self.obstacles += self._attributes()
         self.obstacles += self._defaults()
         self.obstacles += self._beside_state()
@@ -90,7 +93,7 @@ class Lasting:
             module = access_of(self._tree.root.body)
             read |= {n.id for n in nodes if isinstance(n, ast.Name) and is_read(n) and n.id in module}
         todo = list(read)
-        for name in todo:  # what a function that was made above the loop was given, as an optimizer's step, it holds
+        for name in todo:  # a function made above the loop holds what it was given, such as an optimizer's step
             for stmt, value in self._bindings.get(name, []):
                 if value is None or self._is_function(value):
                     given = {n.id for n in walk(stmt) if isinstance(n, ast.Name) and is_read(n)} - read
@@ -100,7 +103,7 @@ class Lasting:
 
     @cached_property
     def _bindings(self) -> dict[str, list[tuple[ast.stmt, ast.expr | None]]]:
-        """What binds each name outside of the loop, and the value where it is told; definitions and imports aside."""
+        """The statements outside the loop that bind each name, with the value if known; no definitions or imports."""
         found: dict[str, list[tuple[ast.stmt, ast.expr | None]]] = {}
         inside = set(walk(self._roles.outermost))
         scope = self._roles.scope
@@ -116,12 +119,12 @@ class Lasting:
         return found
 
     def _place(self, name: str) -> None:
-        """Find out what becomes of a name."""
+        """Decide what happens to a name."""
         made = self._bindings[name]
         if name in self._carried:
             return self._place_carried(name)
         if name in self._roles.variant:
-            return None  # it is bound anew in each iteration before it is read
+            return None  # each iteration binds it anew before it is read
         if name in self._environments:
             self.anew[name] = None
             return None
@@ -138,7 +141,7 @@ class Lasting:
         return None
 
     def _beside_state(self) -> Iterator[tuple[ast.AST, str]]:
-        """What networks of the file keep that no state_dict() holds, and that is not shown to stay as it was made."""
+        """What networks of this file keep outside their state_dict(), unless it is shown to stay as it was made."""
         attributes = [n for n in self._tree.of(ast.Attribute) if isinstance(n.ctx, ast.Load)]
         for cls in self._tree.of(ast.ClassDef):
             if not self._roles.is_module(cls):
@@ -168,7 +171,7 @@ class Lasting:
                         yield stmt, f"{cls.name} keeps {unparse(stmt)}, which no state_dict() holds"
 
     def _kept_beside(self, node: ast.AST, own: str) -> Iterator[str]:
-        """The attribute that a node of a network's `__init__` makes beside its state_dict(), if it makes one."""
+        """The attribute outside the state_dict() that a node of a network's `__init__` sets, if it sets one."""
         if isinstance(node, ast.Assign):
             for target, value in pairwise(node):
                 if isinstance(target, ast.Attribute) and unparse(target.value) == own:
@@ -190,13 +193,13 @@ class Lasting:
                 yield str(name.value)
 
     def _returns_network(self, value: ast.expr) -> bool:
-        """Whether a value comes of a function of the file that returns networks."""
+        """Whether a value is the result of a function of this file that returns networks."""
         function = self._tree.function_called(value) if isinstance(value, ast.Call) else None
         returned = [n.value for n in walk(function) if isinstance(n, ast.Return)] if function is not None else []
         return bool(returned) and all(r is not None and self._is_network(r) for r in returned)
 
     def _is_fixed(self, value: ast.expr) -> bool:
-        """Whether a value cannot be changed where it is: a number, a text, a tuple of them, a function."""
+        """Whether a value is immutable: a number, a text, a tuple of these, a function."""
         if isinstance(value, (ast.Dict, ast.List, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)):
             return False
         if isinstance(value, ast.Tuple):
@@ -226,12 +229,12 @@ class Lasting:
             )
         if isinstance(value, (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp)):
             return all(self._is_fixed(n) for n in ast.iter_child_nodes(value) if isinstance(n, ast.expr))
-        if isinstance(value, ast.Name):  # a parameter that may be anything is an option or a size, or no expression
+        if isinstance(value, ast.Name):  # a parameter of unknown value is an option or a size, or else no expression
             return True
         return isinstance(value, (ast.Constant, ast.Attribute, ast.JoinedStr, ast.Lambda, ast.Subscript))
 
     def _defaults(self) -> Iterator[tuple[ast.AST, str]]:
-        """Default arguments of functions that training may call, which live as long as the function."""
+        """The mutable default arguments of functions that training may call; they live as long as the function."""
         called = [n for n in self._roles.run_by_training if isinstance(n, (ast.FunctionDef, ast.Lambda))]
         around = {
             f for n in self._roles.run_by_training for f in self._tree.ancestors(n) if isinstance(f, ast.FunctionDef)
@@ -245,7 +248,7 @@ class Lasting:
 
     @cached_property
     def _carried(self) -> frozenset[str]:
-        """Names that the loop binds, and whose value of an iteration the next one may read."""
+        """The names that the loop binds and whose value an iteration may take over from the one before."""
         loop, roles = self._roles.phases.loop, self._roles
         targets = access(loop.target).binds if isinstance(loop, ast.For) else frozenset()
         head = exposed(loop.body, roles.counted)
@@ -263,14 +266,16 @@ class Lasting:
         elif all(where for where, _ in again) and self._is_of_environments(name):
             self.anew[name] = None
         else:
-            self.obstacles.append((self._bound(name), f"{name} lives across iterations, and is no known number"))
+            self.obstacles.append(
+                (self._bound(name), f"{name} lives across iterations, and is not known to be a number")
+            )
 
     def _bound(self, name: str) -> ast.stmt:
         """The first statement of the loop that binds a name."""
         return next(s for s in statements(self._roles.outermost.body) if name in access(s).binds)
 
     def _bound_again(self, name: str) -> Iterator[tuple[bool, ast.expr | None]]:
-        """Whether the rollout binds a name in the loop, and the value where it is told, each time that it is bound."""
+        """For each binding of a name in the loop: whether the rollout makes it, and the value if known."""
         roles, phases = self._roles, self._roles.phases
         extracted = {f.name: f for f in roles.history.functions.values()}
         learn = phases.block.index(phases.learn)
@@ -296,12 +301,12 @@ class Lasting:
         return stmt is collect or collect in self._tree.ancestors(stmt)
 
     def _reads_only(self, value: ast.expr, name: str) -> bool:
-        """Whether a value is made of nothing but what a name was before, as on another device."""
+        """Whether a value is computed from nothing but the name's previous value, such as a move to another device."""
         read = {n.id for n in walk(value) if isinstance(n, ast.Name)} - self._tree.imports.keys()
         return read <= {name, self._roles.device or name}
 
     def _is_number(self, value: ast.expr, seen: frozenset[str]) -> bool:
-        """Whether an expression gives a number of Python's, whatever it is made of."""
+        """Whether an expression is a Python number."""
         if isinstance(value, ast.Constant):
             return isinstance(value.value, (int, float))
         if isinstance(value, (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp)):
@@ -329,7 +334,7 @@ class Lasting:
 
     @cached_property
     def _environments(self) -> frozenset[str]:
-        """Names of what is stepped, and of what an environment's library makes."""
+        """The names of what is stepped and of what an environment library makes."""
         others = {o.name for o in self._roles.optimizers}
         found = set()
         for node in self._roles.run_by_training:
@@ -343,19 +348,20 @@ class Lasting:
 
     @property
     def environments(self) -> frozenset[str]:
-        """Names of environments, each alone or many in one."""
+        """The names of environments, single or vectorized."""
         return self._environments
 
     @cached_property
     def may_be_known(self) -> bool:
-        """Whether environments are of gym's or gymnasium's own, so that they may be of kinds that can be put back."""
+        """Whether the environments are gym's or gymnasium's own, and so may be of a kind whose state can be
+        restored."""
         made = {self._tree.qualified(node.func) or "" for node in self._tree.of(ast.Call)}
         own = ("vector.SyncVectorEnv", "wrappers.NormalizeReward", "wrappers.NormalizeObservation")
         return any(f"{library}.{name}" in made for library in ("gym", "gymnasium") for name in own)
 
     @cached_property
     def _sizes(self) -> frozenset[str]:
-        """What the environments are made with, as written: the number of them is among it."""
+        """The arguments of the environments' constructor, as written; the number of environments is among them."""
         options = {n.value for n in self._tree.of(ast.Attribute)}
         found = set()
         for name in self._environments:
@@ -366,7 +372,7 @@ class Lasting:
         return frozenset(found)
 
     def _is_of_environments(self, name: str, seen: frozenset[str] = frozenset()) -> bool:
-        """Whether what a name begins with is observed at a reset, or has a row for each environment."""
+        """Whether a name's first value is a reset's observation, or has a row for each environment."""
         values = [value for _, value in self._bindings[name]]
         return all(value is not None and self._begins(value, seen | {name}) for value in values)
 
@@ -382,7 +388,7 @@ class Lasting:
     # --- objects that the loop leaves under their names -----------------------------------------------------
 
     def _object(self, name: str, stmt: ast.stmt, value: ast.expr | None) -> str | None:
-        """Why an object cannot go on from a checkpoint; None where it can, or needs not."""
+        """Why a checkpoint cannot restore an object; None if it can, or need not."""
         unknown = f"it is not known what {name} keeps"
         if value is None:
             return self._passed(name, stmt) if isinstance(stmt, ast.FunctionDef) else self._unpacked(stmt, unknown)
@@ -393,7 +399,7 @@ class Lasting:
         if self._is_list(value):
             return self._place_list(name)
         if self._is_plain(value) and not self._is_array(value):
-            # what is set of options is told by itself
+            # options that are set are reported separately
             fixed = self._is_fixed(value) or holds_options(self._tree, value, self._roles.scope)
             return None if fixed else self._left_alone(name)
         qualified = (self._tree.qualified(value.func) or "") if isinstance(value, ast.Call) else ""
@@ -416,11 +422,11 @@ class Lasting:
         return None
 
     def _passed(self, name: str, function: ast.FunctionDef) -> str | None:
-        """For a parameter of the function that trains: why it may be something else than the options."""
+        """For a parameter of the training function: why it may be something other than the options."""
         return None if holds_options(self._tree, ast.Name(name, ast.Load()), function) else f"{name} is passed in"
 
     def _unpacked(self, stmt: ast.stmt, unknown: str) -> str | None:
-        """For what is unpacked of a call: whether it is of the functions that an earlier transform wrote."""
+        """For what is unpacked from a call: whether an earlier transform wrote the called function."""
         called = stmt.value if isinstance(stmt, ast.Assign) else None
         if isinstance(called, ast.Call) and isinstance(called.func, ast.Name):
             if called.func.id in self._roles.history.on_device or called.func.id == "traceable":
@@ -428,7 +434,7 @@ class Lasting:
         return unknown
 
     def _is_plain(self, value: ast.expr) -> bool:
-        """Whether a value is made of options, sizes, numbers and texts, and so the same in each run."""
+        """Whether a value is made of options, sizes, numbers and texts, and so is the same in each run."""
         if isinstance(value, (ast.Constant, ast.JoinedStr, ast.Lambda)):
             return True
         if isinstance(value, (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Tuple, ast.Dict)):
@@ -480,7 +486,8 @@ class Lasting:
         )
 
     def _keeps_nothing(self, value: ast.expr) -> bool:
-        """Whether a value is an object of a plain class of the file, made of nothing, that sets no attributes."""
+        """Whether a value is an object of a plain class of this file, made without arguments, whose methods set no
+        attributes."""
         made = self._tree.constructor(value)
         if made is None or made.args or made.keywords:
             return False
@@ -499,7 +506,7 @@ class Lasting:
         return (self._tree.qualified(value.func) or self._tree.names.builtin(value.func)) in LISTS
 
     def _is_tensor(self, value: ast.expr) -> bool:
-        """Whether a value is a new tensor of torch's, perhaps moved or cast."""
+        """Whether a value is a new tensor, perhaps moved or cast."""
         while calls_method(value) and value.func.attr in (
             "to",
             "cuda",
@@ -515,7 +522,7 @@ class Lasting:
         return module == "torch" and function in FILLED
 
     def _is_array(self, value: ast.expr) -> bool:
-        """Whether a value is a new array of numpy's, of numbers."""
+        """Whether a value is a new numpy array of numbers."""
         while calls_method(value, "astype", "copy"):
             value = value.func.value
         module, _, function = self._made_by(value)
@@ -527,12 +534,12 @@ class Lasting:
         return (qualified or "").rpartition(".")
 
     def _left_alone(self, name: str) -> str | None:
-        """Why what is made the same in each run may be another thing in training."""
+        """Why training may change an object that each run makes in the same way; None if it does not."""
         use = self._unchanged.name(name)
         return None if use is None else f"line {use.lineno} may change {name}, which is not saved"  # type: ignore[attr-defined]
 
     def _place_list(self, name: str) -> str | None:
-        """A list or a deque: of numbers it is saved; where it is only reported, it may begin anew."""
+        """Classify a list or a deque: one of numbers is saved; one that is only reported may start empty."""
         added = [n for n in self._roles.run_by_training if isinstance(n, ast.Expr) and fills(n, name) and _adds(n)]
         names = [
             n.func.value for e in added if isinstance(n := e.value, ast.Call) and isinstance(n.func, ast.Attribute)
@@ -554,10 +561,11 @@ class Lasting:
         if use is None:
             self.reported[name] = dicts
             return None
-        return f"{name} is not saved, and line {use.lineno} may go by what is in it"  # type: ignore[attr-defined]
+        return f"{name} is not saved, and line {use.lineno} may depend on its contents"  # type: ignore[attr-defined]
 
     def _is_filled_anew(self, name: str, value: ast.expr) -> bool:
-        """Whether each rollout fills all rows of a buffer, and nothing else changes it: what it held is never read."""
+        """Whether each rollout overwrites all rows of a buffer, and nothing else writes to it: old contents are never
+        read."""
         stores = [
             n
             for n in self._roles.run_by_training
@@ -569,7 +577,7 @@ class Lasting:
         return self._unchanged.name(name, but=[n.value for n in stores]) is None
 
     def _in_all_rows(self, node: ast.Subscript, value: ast.expr) -> bool:
-        """Whether an element of a step is bound in each turn of the rollout, which has as many as the buffer rows."""
+        """Whether each step of the rollout assigns one row, and there are as many steps as rows."""
         loop = next(x for x in self._tree.loops_around(node) if isinstance(x, ast.For))
         stmt = next(a for a in self._tree.ancestors(node) if isinstance(a, ast.stmt))
         whole = stmt in loop.body and not any(isinstance(n, (ast.Break, ast.Continue, ast.Return)) for n in walk(loop))
@@ -590,7 +598,7 @@ class Lasting:
         return rows is not None and unparse(rows) == unparse(bounds[-1])
 
     def _is_step(self, node: ast.Subscript) -> bool:
-        """Whether an element is that of a step of the rollout, as `obs[step]`."""
+        """Whether a subscript selects the row of a rollout's step: `obs[step]`."""
         index = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
         loops = (x for x in self._tree.loops_around(node) if isinstance(x, ast.For) and x is not self._roles.outermost)
         return any(unparse(x.target) == unparse(index) for x in loops if any(map(self._steps, walk(x))))
@@ -599,7 +607,7 @@ class Lasting:
         return calls_method(node, "step") and root(node.func.value) in self._environments
 
     def _attributes(self) -> Iterator[tuple[ast.AST, str]]:
-        """Attributes that training sets, but those that are saved, or of objects that are not; names functions set."""
+        """Attributes that training sets and no checkpoint saves, and names that functions set."""
         functions = {f.name for f in self._tree.of(ast.FunctionDef) if f in self._tree.root.body}
         fixed = {*self._tree.classes, *self._tree.imports, *functions}
         for node in self._roles.run_by_training:
@@ -611,37 +619,37 @@ class Lasting:
                     yield node, f"{unparse(node)} is set in training"
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in functions:
                 if not node.attr.startswith("__") and self._roles.is_ours(node.value):
-                    yield node, f"{unparse(node)} is kept by a function, and is not saved"
+                    yield node, f"{unparse(node)} is kept by a function and is not saved"
             if isinstance(node, ast.Call) and self._tree.names.builtin(node.func) in UNSEEN:
                 yield node, f"{unparse(node.func)}() may change what is not saved"
             if isinstance(node, (ast.Global, ast.Nonlocal)):
                 yield node, f"{', '.join(node.names)} are set in a function"
 
     def _is_of_own(self, node: ast.Attribute) -> bool:
-        """Whether an attribute is of the object whose method sets it: what that object is decides."""
+        """Whether a method sets an attribute of its own object: that object is judged as a whole."""
         method = next((a for a in self._tree.ancestors(node) if isinstance(a, ast.FunctionDef)), None)
         inside = method is not None and isinstance(self._tree.parents[method], ast.ClassDef)
         return inside and method is not None and root(node) == first_parameter(method)
 
 
 def _adds(stmt: ast.Expr) -> bool:
-    """Whether a statement puts one value into a list."""
+    """Whether a statement appends one value to a list."""
     return calls_method(stmt.value, "append", "appendleft", "insert") and bool(stmt.value.args)
 
 
 def access_of(body: list[ast.stmt]) -> frozenset[str]:
-    """The names that statements bind, definitions and imports aside."""
+    """The names that statements bind, except definitions and imports."""
     kinds = (ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
     return frozenset(n for s in statements(body) if not isinstance(s, kinds) for n in access(s).binds)
 
 
 def is_read_place(node: ast.Subscript) -> bool:
-    """Whether an element is read where it stands."""
+    """Whether an element is read, not written."""
     return isinstance(node.ctx, ast.Load)
 
 
 def _told(stmt: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
-    """The names that a statement binds to a value of their own, and that."""
+    """The names that a statement binds to a single value, with that value."""
     if isinstance(stmt, ast.Assign):
         for target, value in pairwise(stmt):
             if isinstance(target, ast.Name):

@@ -1,4 +1,4 @@
-"""Which uses of a value only read it: what is not shown to do so may change it, or keep it for somebody who does."""
+"""Which uses of a value only read it; any other use may change it, or keep it for code that does."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from transformer.values.reports import is_report
 LOOKED_AT = frozenset("shape dtype device ndim size T mT nbytes maxlen itemsize".split())
 """Attributes of tensors, arrays and lists that hold none of their memory, or are views of it."""
 LISTED = frozenset("get items keys values index count copy".split())
-"""Methods of lists and dicts that change nothing; what they return may be what is kept in them."""
+"""Methods of lists and dicts that change nothing; they may return elements."""
 READING = frozenset(
     "abs all any bool enumerate float int isinstance len list max min range repr round set sorted str sum tuple zip "
     "type".split()
@@ -31,13 +31,13 @@ VIEWING = frozenset(f"torch.{name}" for name in torch_api.names("torch", memory=
 
 
 class Unchanged:
-    """Asks of uses of names and attributes whether they only read."""
+    """Tells whether uses of names and attributes only read."""
 
     def __init__(self, roles: Roles) -> None:
         self._roles, self._tree = roles, roles.tree
 
     def name(self, name: str, *, but: Collection[ast.AST] = (), seen: frozenset[str] = frozenset()) -> ast.AST | None:
-        """A use of a name in training that is not shown to only read; None where all are.
+        """A use of a name in training that is not shown to only read; None if all do.
 
         Args:
             name: whatever the scope: a name is looked at in all of them.
@@ -53,7 +53,7 @@ class Unchanged:
         return None
 
     def reads(self, node: ast.expr, seen: frozenset[str] = frozenset()) -> bool:
-        """Whether what stands around an expression only reads its value, and lets nobody keep it but by known names."""
+        """Whether the code around an expression only reads its value, and keeps it under known names at most."""
         parent = self._tree.parents[node]
         if isinstance(parent, (ast.BinOp, ast.UnaryOp, ast.Compare, ast.FormattedValue)):
             return True

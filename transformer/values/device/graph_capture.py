@@ -82,14 +82,14 @@ class Capture:
         """
         self._seen, self._draws, self._unsampled = set(), None, None
         if self._changes.by_text is not None:
-            return f"line {self._changes.by_text} sets names or attributes that only a run can tell"
+            return f"line {self._changes.by_text} sets names or attributes that are known only at run time"
         why = self._search(function, call)
         if why is None and self._draws is not None and self._unsampled is not None:
-            why = f"line {self._draws.lineno} draws from {self._unsampled}, which may wait for the device"
+            why = f"line {self._draws.lineno} draws from {self._unsampled}, which may synchronize with the device"
         return why
 
     def obstacle_of_call(self, call: ast.Call) -> str | None:
-        """Why what a call of a network runs cannot be replayed."""
+        """Why the call of a network cannot be replayed."""
         if (why := self._unsteady(call)) is not None:
             return why
         method = Results(self._roles, call).called[1]
@@ -117,17 +117,17 @@ class Capture:
         return None
 
     def _unknown(self, text: str) -> str:
-        return f"calls {text}(), which is not known to run on the device alone"
+        return f"calls {text}(), which is not known to run only on the device"
 
     def _unknown_class(self, cls: ast.ClassDef) -> str | None:
-        """What a network uses that another file defines."""
+        """A class or base class, used by a network, that another file defines."""
         if (base := foreign_base(self._tree, cls)) is not None:
             return f"{cls.name} is derived from {base}, which is not in this file"
         return None
 
     @cached_property
     def _methods(self) -> dict[str, list[ast.FunctionDef]]:
-        """The methods of the networks' classes, and of distributions of the file, by their names."""
+        """The methods of the networks' classes, and of this file's distributions, by name."""
         distributions = (cls for cls in self._tree.classes.values() if self._roles.is_distribution(cls))
         found: dict[str, list[ast.FunctionDef]] = {}
         for cls in dict.fromkeys((*self._roles.network_classes, *distributions)):
@@ -137,7 +137,7 @@ class Capture:
         return found
 
     def _called(self, call: ast.Call, part: _Part) -> Iterator[ast.FunctionDef]:
-        """The functions of the file that a call may run: any method of its name, where the object is not known."""
+        """The functions of this file that a call may run: if the object is not known, any method of that name."""
         if isinstance(call.func, ast.Name) and call.func.id in self._roles.history.on_device:
             return
         function = self._tree.function_called(call) or Results(self._roles, call).called[1]
@@ -156,7 +156,7 @@ class Capture:
                 yield from (m for m in self._methods.get("forward", ()) if m in cls.body)
 
     def _left_out(self, node: ast.AST, part: _Part) -> str | None:
-        """What a node does beside computing, which a replay would leave out."""
+        """What a node does besides computing; a replay would not repeat it."""
         if isinstance(node, (ast.Global, ast.Nonlocal)):
             return f"binds {node.names[0]} of an outer scope, which a replay would not"
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and node.attr not in OF_TENSORS:
@@ -171,13 +171,13 @@ class Capture:
         return None
 
     def _value(self, node: ast.AST, part: _Part) -> str | None:
-        """What a node reads of the host that changes, or of the device that the host would wait for."""
+        """Why a node's value would differ in a replay: host values that change, or a wait for the device."""
         if isinstance(node, (ast.If, ast.While, ast.IfExp, ast.Assert)) and asks_tensor(self._tree, node.test):
-            return f"hangs on {ast.unparse(node.test)}, which a capture decides for good"
+            return f"branches on {ast.unparse(node.test)}, which a capture fixes"
         if isinstance(node, ast.Subscript) and is_mask(node.slice, part.masks):
-            return f"picks elements by a condition: {ast.unparse(node)}"
+            return f"selects elements by a condition: {ast.unparse(node)}"
         if isinstance(node, ast.Subscript) and any(map(self._is_host_index, parts_of(node.slice))):
-            return f"picks elements by what is copied from the host: {ast.unparse(node)}"
+            return f"selects elements by indices copied from the host: {ast.unparse(node)}"
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and node.attr not in OF_TENSORS:
             line = self._changes.stored.get(node.attr) or self._changes.grown.get(node.attr)
             parent = self._tree.parents[node]
@@ -204,11 +204,11 @@ class Capture:
         return known and world.resets(node, [self._roles.outermost]) is None
 
     def _is_of_host(self, node: ast.Subscript) -> bool:
-        """Whether a node is an entry of a dict, a list or an array of the host, as far as that is known."""
+        """Whether a node is an entry of a dict, a list or an array on the host, as far as known."""
         return _is_entry(node) or ast.unparse(node.value) in self._host_containers
 
     def _is_host_index(self, part: ast.expr) -> bool:
-        """Whether a part of an index is a list, or another container of the host."""
+        """Whether a part of an index is a list or another host container."""
         return isinstance(part, ast.List) or ast.unparse(part) in self._host_indices
 
     @cached_property
@@ -218,12 +218,12 @@ class Capture:
 
     @cached_property
     def _host_containers(self) -> frozenset[str]:
-        """Names of dicts, lists and arrays of numpy."""
+        """Names of dicts, lists and numpy arrays."""
         roles = self._roles
         return self._names_of(lambda v: _is_new_container(v) or (isinstance(v, ast.Call) and _of_numpy(roles.tree, v)))
 
     def _names_of(self, holds: Callable[[ast.expr], bool]) -> frozenset[str]:
-        """What is assigned such a value anywhere in the file."""
+        """The names that are assigned such a value anywhere in the file."""
         return frozenset(
             ast.unparse(target)
             for stmt in self._tree.nodes
@@ -233,7 +233,7 @@ class Capture:
         )
 
     def _call(self, call: ast.Call, part: _Part) -> str | None:
-        """What a call does on the host, as far as its name and its arguments tell."""
+        """What a call does on the host, judged by its name and arguments."""
         text, name = ast.unparse(call.func), self._tree.qualified(call.func) or ""
         self._note_distribution(name, call)
         if name.startswith("torch."):
@@ -247,7 +247,7 @@ class Capture:
         return self._call_of_method(call, call.func, part) if isinstance(call.func, ast.Attribute) else None
 
     def _note_distribution(self, name: str, call: ast.Call) -> None:
-        """Keep the name of a distribution that is made and that the transform sampling does not draw from."""
+        """Record the name of a distribution that the transform `sampling` does not rewrite."""
         cls = self._tree.classes.get(ast.unparse(call.func))
         own = cls is not None and self._roles.is_distribution(cls)
         bases = [self._tree.qualified(b) or "" for b in cls.bases] if own and cls is not None else [name]
@@ -271,7 +271,7 @@ class Capture:
         return self._call_of_network(call) if name in self._networks else self._unknown(name)
 
     def _has_forward(self, part: _Part) -> bool:
-        """Whether the class of a method says itself what its object's call runs."""
+        """Whether the class of a method defines the forward() that calling its object runs."""
         return part.owner is not None and any(m in part.owner.body for m in self._methods.get("forward", ()))
 
     def _call_of_method(self, call: ast.Call, func: ast.Attribute, part: _Part) -> str | None:
@@ -296,12 +296,12 @@ class Capture:
             return f"draws with {ast.unparse(call)}, which reads the parameters on the host"
         if owner in self._networks:
             return self._call_of_network(call) if method not in OF_MODULES else self._unsteady(call)
-        # A tensor, a distribution or a part of a network; or a result of these
+        # A tensor, a distribution or a part of a network, or a result of one
         known = owner in part.bound or not owner or self._is_own_tensor(owner)
         return None if known else self._unknown(ast.unparse(func))
 
     def _is_own_tensor(self, name: str) -> bool:
-        """Whether a name is a tensor on the device, made once above the training loop, that keeps its memory."""
+        """Whether a name is a tensor on the device that is made once above the training loop and keeps its memory."""
         value, place = self._roles.only_value(name), self._roles.device
         if isinstance(value, ast.Call) and self._tree.calls(value, "torch.nn.Parameter") and len(value.args) == 1:
             value = value.args[0]
@@ -311,7 +311,7 @@ class Capture:
         return any(k.arg == "device" and ast.unparse(k.value) == place for k in value.keywords) and not any(stored)
 
     def _unsteady(self, call: ast.Call) -> str | None:
-        """Why the network of a call may not be the same in each call."""
+        """Why a call may not run the same network each time."""
         facts, name = self._roles.history, root(call.func)
         network = (facts.policy_target or name).partition(".")[0] if name == facts.policy else name
         return facts.unsteady.get(network)
@@ -327,7 +327,7 @@ class Capture:
         return None if plain else self._unknown(ast.unparse(call.func))
 
     def _is_torch_module(self, value: ast.expr) -> bool:
-        """Whether a network is made of torch's modules alone, by a function of the file, too."""
+        """Whether a network is made only of torch's modules, possibly by a function of this file."""
         calls = [n for n in walk(value) if isinstance(n, ast.Call) and self._tree.qualified(n.func) is not None]
         names = [self._tree.qualified(c.func) or "" for c in calls]
         if names and all(n.startswith("torch.nn.") and "parallel" not in n.lower() for n in names):
@@ -339,16 +339,16 @@ class Capture:
 
 
 class _Part:
-    """A function that is replayed, and what its names stand for."""
+    """A function to replay, and what its names mean."""
 
     def __init__(self, tree: Tree, function: ast.FunctionDef, owner: ast.ClassDef | None) -> None:
         self.name, self.owner = function.name, owner
         self.own = first_parameter(function) if owner is not None else None
-        """What a method calls its object."""
+        """The method's name for `self`."""
         nodes = list(walk(function))
         stored = {n.id for n in nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
         self.bound = stored | {n.arg for n in nodes if isinstance(n, ast.arg)}
-        """Its parameters, and the names that it binds."""
+        """Its parameters and the names that it binds."""
         self.functions = {n.name for n in nodes if isinstance(n, ast.FunctionDef)}
         """The functions that it defines."""
         values: dict[str, list[ast.expr]] = {}
@@ -366,9 +366,9 @@ class _Part:
             for name, given in values.items()
             if all(tree.calls(v, *NORMAL) for v in given) and sum(_binds(n, name) for n in nodes) == len(given)
         }
-        """Names of normal distributions, whose rsample() waits for nothing: sample() checks what it draws from."""
+        """Names of normal distributions: rsample() does not synchronize, but sample() checks its parameters."""
         self.masks = {name for name, given in values.items() if any(is_mask(v, frozenset()) for v in given)}
-        """Names of conditions on each element."""
+        """Names of elementwise conditions."""
 
 
 def _binds(node: ast.AST, name: str) -> bool:
@@ -393,9 +393,9 @@ def _of_numpy(tree: Tree, call: ast.Call) -> bool:
 
 
 def _reached(body: Iterable[ast.stmt], known: Mapping[str, bool]) -> Iterator[ast.AST]:
-    """The nodes of a block that may work on a device.
+    """The nodes of a block that may run on a device.
 
-    Without branches that a call does not take, annotations, decorators, and what raises an error.
+    Branches that the call does not take, annotations, decorators and raised errors are left out.
     """
     stack: list[ast.AST] = []
     stack.extend(reversed(list(body)))
@@ -417,7 +417,7 @@ def _reached(body: Iterable[ast.stmt], known: Mapping[str, bool]) -> Iterator[as
 
 
 def _is_none(test: ast.expr, known: Mapping[str, bool]) -> bool | None:
-    """What `x is None` and `x is not None` are for a parameter of which it is known; None for other conditions."""
+    """The value of `x is None` or `x is not None` for a parameter for which it is known; None for other conditions."""
     none = known.get(_asks_none(test))
     return None if none is None or not isinstance(test, ast.Compare) else none == isinstance(test.ops[0], ast.Is)
 
@@ -432,9 +432,9 @@ def _asks_none(test: ast.expr) -> str:
 
 
 def _known(tree: Tree, function: ast.FunctionDef, call: ast.Call) -> dict[str, bool]:
-    """Of some parameters that one condition asks for, whether a call leaves them None.
+    """Whether a call leaves parameters None, for those that are tested by exactly one condition.
 
-    A second condition may see what the first one's branch has bound the parameter to.
+    A second condition might see a value that the branch of the first has bound.
     """
     method = isinstance(tree.parents[function], ast.ClassDef) and not is_static(function)
     bound = bind_arguments(function, call, call.func if method else None)

@@ -1,4 +1,4 @@
-"""What the rollout computes on the host: the environment's arrays, and the tensors that are made of them."""
+"""What the rollout computes on the host: the environment's arrays, and the tensors made from them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ ARRAY_METHODS = names("array", memory=("new", "shared"), reduces=False)
 
 @dataclass(frozen=True)
 class Chain:
-    """What a tensor is made of, through moves and reshapes that keep its values."""
+    """The source of a tensor, through moves and reshapes that keep its values."""
 
     base: ast.expr
     flat: bool
-    """Whether it is given one dimension."""
+    """Whether it is flattened to one dimension."""
     single: bool
     """Whether it is cast to float32, whatever the array holds."""
 
@@ -39,7 +39,7 @@ def recorded(roles: Roles, rollout: ast.For) -> Iterator[tuple[ast.Assign, str, 
 
 
 def names_entry(roles: Roles, node: ast.AST, key: str) -> bool:
-    """Whether a node is `transition["key"]`, what a step records under a key."""
+    """Whether a node is `transition["key"]`, the entry that a step records under a key."""
     return (
         isinstance(node, ast.Subscript)
         and isinstance(node.value, ast.Name)
@@ -50,7 +50,7 @@ def names_entry(roles: Roles, node: ast.AST, key: str) -> bool:
 
 
 def unwrapped(roles: Roles, value: ast.expr) -> tuple[ast.expr, list[ast.Call]] | None:
-    """What methods that keep a tensor's values are called on, and their calls; None where one may change them."""
+    """The object of a chain of methods that keep a tensor's values, and their calls; None if one may change them."""
     calls = []
     while (
         isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and not roles.tree.qualified(value.func)
@@ -63,12 +63,12 @@ def unwrapped(roles: Roles, value: ast.expr) -> tuple[ast.expr, list[ast.Call]] 
 
 
 def flattens(calls: list[ast.Call]) -> bool:
-    """Whether one of these methods gives a tensor one dimension."""
+    """Whether one of these methods flattens the tensor to one dimension."""
     return any(isinstance(c.func, ast.Attribute) and c.func.attr in RESHAPES for c in calls)
 
 
 def find_chain(roles: Roles, value: ast.expr) -> Chain | None:
-    """`torch.tensor(x).to(device).view(-1)`: the array x, and that it is made flat."""
+    """For `torch.tensor(x).to(device).view(-1)`: the array x, flattened."""
     tree = roles.tree
     found = unwrapped(roles, value)
     if found is None:
@@ -107,7 +107,7 @@ def _keeps_values(roles: Roles, call: ast.Call) -> bool:
 
 
 class OnHost:
-    """Which expressions of the rollout are arrays or numbers that the environment returned, on the host."""
+    """Which expressions of the rollout are arrays or numbers from the environment, on the host."""
 
     def __init__(self, roles: Roles, tensors: Tensors, rollout: ast.For) -> None:
         self._roles, self._tensors, self._rollout = roles, tensors, rollout
@@ -115,14 +115,14 @@ class OnHost:
         """The assignments that are being looked at: `x = 0.9 * x + y` does not speak against x."""
 
     def is_host(self, node: ast.expr, stmt: ast.stmt) -> bool:
-        """Whether an expression is known to be no tensor, where it stands."""
+        """Whether an expression is known not to be a tensor at its place."""
         if isinstance(node, ast.Name):
             bindings = list(self._tensors.bindings(node.id, stmt))
             return bool(bindings) and all(b is not None and self.binds(node.id, b) for b in bindings)
         return self.is_array(node, stmt)
 
     def is_array(self, node: ast.expr, stmt: ast.stmt) -> bool:
-        """Whether an expression is known to be computed by numpy, or a name for what the environment returned."""
+        """Whether an expression is known to be computed by numpy, or to be what the environment returned."""
         if isinstance(node, ast.Name):
             return self.is_host(node, stmt)
         if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Compare)):
@@ -137,7 +137,8 @@ class OnHost:
         return method is not None and method.attr in ARRAY_METHODS and self.is_array(method.value, stmt)
 
     def binds(self, name: str, stmt: ast.stmt) -> bool:
-        """Whether a statement of the rollout gives a name an array, or a part of a step's result but the infos."""
+        """Whether a statement of the rollout binds a name to an array or to part of a step's result, except the
+        infos."""
         if not isinstance(stmt, ast.Assign) or self._rollout not in self._roles.tree.loops_around(stmt):
             return False
         if (name, stmt) in self._asked:

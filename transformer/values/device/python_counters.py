@@ -1,4 +1,4 @@
-"""Numbers that a function changes on objects: torch.compile guards their values, and would compile it anew for each."""
+"""Numbers that a function changes on objects: torch.compile guards on their values, and would recompile for each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from transformer.syntax.tree import Tree
 
 
 def counted(roles: Roles, function: ast.FunctionDef) -> tuple[int, str] | None:
-    """The first attribute that begins as a number and that a function, or what it calls, counts in: line and text."""
+    """The first attribute that starts as a number and that a function, or its callees, increments: line and text."""
     numbers = set(_numbers(roles.tree))
     for node in roles.reached([function], _callable_in(roles, function)):
         pairs: list[tuple[ast.expr, ast.expr]] = []
@@ -26,7 +26,7 @@ def counted(roles: Roles, function: ast.FunctionDef) -> tuple[int, str] | None:
 
 
 def _numbers(tree: Tree) -> Iterator[str]:
-    """Attributes that some line of the file sets to a written number."""
+    """Attributes that some line of the file sets to a literal number."""
     for node in tree.nodes:
         if isinstance(node, ast.Assign):
             yield from (t.attr for t, v in pairwise(node) if isinstance(t, ast.Attribute) and _is_written(v))
@@ -40,7 +40,7 @@ def _is_written(value: ast.expr) -> bool:
 
 
 def _mentions(value: ast.expr, attribute: str) -> bool:
-    """Whether a value is computed from an attribute of that name, by `x.name` or `getattr(x, "name", 0)`."""
+    """Whether a value depends on an attribute of that name, by `x.name` or `getattr(x, "name", 0)`."""
     return any(
         (isinstance(n, ast.Attribute) and n.attr == attribute) or (isinstance(n, ast.Constant) and n.value == attribute)
         for n in walk(value)
@@ -48,7 +48,7 @@ def _mentions(value: ast.expr, attribute: str) -> bool:
 
 
 def _callable_in(roles: Roles, function: ast.FunctionDef) -> list[ast.FunctionDef]:
-    """The functions of the file, and the methods of the classes whose objects a function names."""
+    """The functions of the file, and the methods of the classes of objects, that a function names."""
     tree = roles.tree
     functions = [f for f in tree.of(ast.FunctionDef) if tree.scope_of(f) is tree.root]
     functions = [f for f in functions if not _steps_environment(tree, f)]
@@ -59,7 +59,7 @@ def _callable_in(roles: Roles, function: ast.FunctionDef) -> list[ast.FunctionDe
 
 
 def _steps_environment(tree: Tree, function: ast.FunctionDef) -> bool:
-    """Whether a function is the step() of a class that has a reset() too, and is no optimizer's."""
+    """Whether a function is the step() of a class that also has a reset(), and not an optimizer's."""
     owner = tree.parents[function]
     if function.name != "step" or not isinstance(owner, ast.ClassDef):
         return False

@@ -1,6 +1,7 @@
-"""Where code may tell a tensor that is part of an autograd graph from the same values without one.
+"""Where code may distinguish a tensor with an autograd graph from the same values without one.
 
-It may ask (`x.grad_fn`, `x.requires_grad`), show (`print(x)` names the grad_fn), or hand it to what is not known.
+It may ask for the graph (`x.grad_fn`, `x.requires_grad`), show it (`print(x)` names the grad_fn), or pass the tensor to
+unknown code.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from transformer.values.shapes import Shapes
 LEAVES = torch_api.names("tensor", graph=False)
 """Methods whose results have no graph."""
 STAYS = torch_api.names("tensor", memory=("new", "shared")) - LEAVES
-"""Methods whose results are part of the graph of what they are called on."""
+"""Methods whose results belong to the graph of their object."""
 
 DISTRIBUTIONS = "torch.distributions."
 
@@ -31,14 +32,14 @@ FLOWS = (
     *(ast.Subscript, ast.IfExp, ast.BoolOp, ast.BinOp, ast.UnaryOp),
     *(ast.Compare, ast.If, ast.While, ast.Assert, ast.Expr, ast.Delete),
 )
-"""What hands on what stands in it, which is followed from there, or takes no more of it than whether it is true."""
+"""Nodes that pass their parts on, which are followed from there, or only test them for truth."""
 WITHOUT = "without its graph"
 SHOWS, ASKS = "shows {} with its grad_fn", "may ask whether {} has a gradient"
-TAKES_ON = "keeps {} where it is not known what becomes of it"
+TAKES_ON = "keeps {} where later uses are not known"
 
 
 class _Flow(Interpreter):
-    """A run of the file in which a tensor without its graph is another object than the tensor."""
+    """A run of the file in which a tensor without its graph counts as another object."""
 
     def _evaluate(self, node: ast.expr) -> Things:
         found = super()._evaluate(node)
@@ -47,7 +48,7 @@ class _Flow(Interpreter):
         return found
 
     def _draws(self, node: ast.expr) -> bool:
-        """Whether an expression draws of a distribution what has no graph."""
+        """Whether an expression draws from a distribution without a graph."""
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             return False
         drawn = node.func.attr in torch_api.names("distribution", graph=False)
@@ -55,13 +56,13 @@ class _Flow(Interpreter):
 
 
 class Graphs:
-    """What becomes of tensors with a graph. `roles.get(Graphs)` makes it once."""
+    """What happens to tensors with a graph. `roles.get(Graphs)` makes it once."""
 
     def __init__(self, roles: Roles) -> None:
         self._roles, self._tree, self._shapes = roles, roles.tree, roles.get(Shapes)
         self._run: _Flow | None = None
         self._inside: set[ast.AST] = set()
-        """The nodes of the region that is asked about."""
+        """The nodes of the region in question."""
         self._frames: set[Frame] = set()
         """The bodies that the region runs."""
 
@@ -93,7 +94,7 @@ class Graphs:
         changed = {t for t in done if t is UNKNOWN or t.kind in MEMORY}
         things |= {t for t in changed if t.name == WITHOUT and self._made_in(t)}  # then it has one
         if UNKNOWN in held or (in_place and UNKNOWN in changed):
-            return Held(region[0], "makes, or changes in place, what cannot be followed")
+            return Held(region[0], "creates or changes objects that cannot be followed")
         if in_place:
             things |= {t for t in changed if not self._made_in(t)}
         while True:
@@ -116,7 +117,7 @@ class Graphs:
         )
 
     def _reached(self) -> set[Frame]:
-        """The bodies of functions that the region's calls run, and those that these call."""
+        """The function bodies that calls in the region run, directly or indirectly."""
         calls = self._flow.calls
         found = {f for by_node in calls.values() for node, run in by_node.items() if node in self._inside for f in run}
         stack = [*found]
@@ -133,14 +134,14 @@ class Graphs:
         return thing.node in self._inside or any(f.context == thing.context and f.owner in around for f in self._frames)
 
     def _changed(self) -> set[Thing]:
-        """What the region changes in place; UNKNOWN among it where that is not known."""
+        """What the region changes in place; includes UNKNOWN if that is not fully known."""
         effects = self._flow.effects
         done = [e for by_node in effects.values() for node, es in by_node.items() if node in self._inside for e in es]
         done += [e for frame in self._frames for es in effects.get(frame, {}).values() for e in es]
         return {e.thing for e in done if e.kind in ("changes", "changes all", "stores") and e.thing is not None}
 
     def _uses(self, things: Collection[Thing]) -> Iterator[tuple[ast.expr, Context, bool]]:
-        """The expressions outside that may be one of the things, or (not directly) containers that hold one."""
+        """The expressions outside the region that may be one of the things, or (not directly) containers of one."""
         containers = {t for t in self._flow.heap.attributes if t.kind in python.CONTAINERS and self._holds(t, things)}
         for (node, context), values in [*self._flow.values.items()]:
             if node in self._inside or not isinstance(node, ast.expr) or any(c in self._inside for c in context):
@@ -153,7 +154,7 @@ class Graphs:
                 yield node, context, False
 
     def _there(self, read: ast.Name, context: Context, values: Things) -> Things:
-        """What of a variable's values it may hold where it is read: `loss = loss.item()` leaves it a number."""
+        """Those values of a variable that it may hold at a read: after `loss = loss.item()`, it is a number."""
         if self._tree.scope_of(read) is not self._roles.scope or not isinstance(read.ctx, ast.Load):
             return values
         found: set[Thing] = set()
@@ -169,14 +170,14 @@ class Graphs:
         return values & found if found else NOTHING
 
     def _unpacked(self, values: Things, targets: Sequence[ast.expr]) -> Things | None:
-        """What names get of values that are unpacked into them; None where that is not known."""
+        """What targets receive when values are unpacked into them; None if not known."""
         plain = all(isinstance(t, ast.Tuple) and all(isinstance(e, ast.Name) for e in t.elts) for t in targets)
         if not plain or not all(t.kind in python.CONTAINERS for t in values):
             return None
         return frozenset(below for t in values for below in self._flow.heap.below(t))
 
     def _is_key(self, name: ast.Name) -> bool:
-        """Whether a name is a key or a number of what it stands beside: `for name, x in items.items()`, `enumerate`."""
+        """Whether a name is bound to keys or indices: `for name, x in items.items()`, `enumerate`."""
         owner = self._owner(name)
         if isinstance(owner, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)) and name.id in parameters(owner):
             return False
@@ -211,7 +212,7 @@ class Graphs:
     # --- one use ---------------------------------------------------------------------------------------------
 
     def _is_plain(self, read: ast.Name) -> bool:
-        """Whether a read takes values alone, or hands them to a log: what nearly all do."""
+        """Whether a read takes only the values or passes them to a logger, as almost all reads do."""
         parent = self._tree.parents[read]
         if self._is_caught(read):
             return False
@@ -220,13 +221,13 @@ class Graphs:
         return isinstance(parent, ast.Call) and read in parent.args and self._takes_values(parent)
 
     def _takes_values(self, call: ast.Call) -> bool:
-        """Whether a call takes nothing of tensors but their values."""
+        """Whether a call uses nothing of tensors but their values."""
         name = self._tree.names.builtin(call.func)
         if name is not None:
             return name in python.TAKES_VALUES
         qualified = self._tree.qualified(call.func) or ""
         if qualified.startswith("numpy."):
-            return True  # of a tensor with a graph it would take none
+            return True  # a tensor with a graph would be an error
         last = qualified.removeprefix("torch.")
         if last in torch_api.names("torch", graph=False):
             return True
@@ -234,7 +235,7 @@ class Graphs:
         return reports and not libraries.LOGS_VALUES.isdisjoint((qualified, self._tree.last_name(call.func)))
 
     def _use(self, node: ast.expr, context: Context, direct: bool) -> Things | Held:
-        """What has the graph, too, by a use of what has it; or that the use may tell that there is one."""
+        """What else has the graph after a use of a tensor that has it; or why the use may reveal the graph."""
         parent = self._tree.parents[node]
         if isinstance(node, ast.Name) and self._is_key(node):
             return NOTHING
@@ -247,7 +248,7 @@ class Graphs:
         if isinstance(parent, ast.Call):
             return NOTHING if parent.func is node else self._argument(parent, node, context)
         if isinstance(parent, ast.FormattedValue):
-            number = parent.format_spec is not None or self._shapes.rank(node) == 0  # a format needs a number
+            number = parent.format_spec is not None or self._shapes.rank(node) == 0  # a format needs one number
             number = number and direct and parent.conversion == -1
             return NOTHING if number else _held(parent, SHOWS, node)
         if isinstance(parent, ast.BinOp) and _is_text(parent.left):
@@ -262,14 +263,15 @@ class Graphs:
             holders = frozenset(t for place in places for t in self._values(place, context))
             if any(t.kind not in (*MEMORY, *python.CONTAINERS, "instance") for t in holders):
                 return _held(parent, TAKES_ON, node)
-            written = frozenset(t for t in holders if t.kind in MEMORY)  # which then have the graph
+            written = frozenset(t for t in holders if t.kind in MEMORY)  # which have the graph from now on
             return written if direct else NOTHING
         if isinstance(parent, FLOWS):
             return NOTHING
         return _held(parent, ASKS, node)
 
     def _is_caught(self, node: ast.expr) -> bool:
-        """Whether numpy takes a tensor, which is an error where it has a graph, and a `try` may go on after that."""
+        """Whether numpy converts a tensor, which raises an error if it has a graph, inside a `try` that may catch
+        it."""
         parent = self._tree.parents[node]
         call = self._tree.parents[parent] if isinstance(parent, ast.Attribute) else parent
         name = parent.attr if isinstance(parent, ast.Attribute) else ""
@@ -299,12 +301,12 @@ class Graphs:
         return _held(parent, ASKS, node)
 
     def _leaves_graph_by(self, attribute: ast.Attribute) -> bool:
-        """Whether an attribute of a tensor is `data`, or a method that is called and gives values alone."""
+        """Whether an attribute of a tensor is `data`, or a called method that returns only values."""
         call = self._tree.parents[attribute]
         return _leaves_graph(call if isinstance(call, ast.Call) and call.func is attribute else attribute)
 
     def _argument(self, call: ast.Call, node: ast.expr, context: Context) -> Things | Held:
-        """What a call makes of a tensor with a graph, or of a container that holds one."""
+        """What a call returns if a tensor with a graph, or a container of one, is an argument."""
         if self._takes_values(call):
             return NOTHING
         name = self._tree.names.builtin(call.func)
@@ -315,7 +317,7 @@ class Graphs:
             return self._made_at(call, context)
         callees = self._values(call.func, context)
         if callees and all(t.kind in ("function", "bound", "class") for t in callees):
-            return NOTHING  # it is followed there
+            return NOTHING  # it is followed in the function
         if isinstance(call.func, ast.Attribute):
             receivers = self._values(call.func.value, context)
             kinds = {t.kind for t in receivers}
@@ -330,7 +332,7 @@ class Graphs:
         of_torch = module == "torch" and function in torch_api.OF["torch"]
         if of_torch or (module == "torch.nn.functional" and function in torch_api.OF["functional"]):
             return self._made_at(call, context)
-        return _held(call, "hands {} to what may ask whether it has a gradient", node)
+        return _held(call, "passes {} to code that may ask whether it has a gradient", node)
 
     def _values(self, node: ast.AST, context: Context) -> Things:
         return self._flow.values.get((node, context), NOTHING)
@@ -355,7 +357,7 @@ def _is_distribution(thing: Thing) -> bool:
 
 
 def _leaves_graph(node: ast.AST) -> bool:
-    """Whether an expression takes values out of a graph: `x.detach()`, `x.item()`, `x.data`, `x > y`."""
+    """Whether an expression drops the graph: `x.detach()`, `x.item()`, `x.data`, `x > y`."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         return node.func.attr in LEAVES
     return isinstance(node, ast.Compare) or (isinstance(node, ast.Attribute) and node.attr == "data")
@@ -369,5 +371,5 @@ def _parts(target: ast.expr) -> list[ast.expr]:
 
 
 def _is_text(node: ast.expr) -> bool:
-    """Whether an expression is a text: what `%` puts values into."""
+    """Whether an expression is a text, so that `%` formats."""
     return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))

@@ -1,13 +1,13 @@
-"""Runs a file in the abstract: what each expression may be, and what each statement reads, changes and keeps.
+"""An abstract interpreter: what each expression may be, and what each statement reads, changes and keeps.
 
 Every function is run in the context of the calls that lead to it. The file is run again until nothing new is found, so
-that recursion and loops need no bound; a statement only where what it read has changed. Three rules make the answers
-err on the safe side:
+recursion and loops need no bound; a statement runs again only if something that it read has changed. Three rules keep
+the answers safe:
 
-- What is called and has no row among the facts is *unknown*: it gets hold of its arguments, and of all that can be
-  reached through them; it may change all that anything unknown ever got hold of; functions among these may be called.
-- A view is the memory that it is a view of. An operator's result is new, but for what containers hold.
-- What is unpacked, iterated over or indexed may be whatever its container holds.
+- A callee without a row among the facts is *unknown*: its arguments, and everything reachable from them, escape to it.
+  Unknown code may change anything that has ever escaped, and may call escaped functions.
+- A view is the same memory as its base. The result of an operator is new, except for the contents of containers.
+- Unpacking, iteration and indexing may return anything that the container holds.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ from transformer.values.effects.objects import (
 K = TypeVar("K", bound=Hashable)
 
 MOST = 60_000
-"""Where more is found than this, the run ends and nothing is known: scripts have some thousands."""
+"""If more than this is found, the run ends and nothing is known; scripts have a few thousand."""
 LONGEST = 2
-"""So many calls tell contexts of a function apart; what is reached through more is told apart by the last ones."""
+"""The maximum length of a context; deeper calls are distinguished by the last ones only."""
 MEMORY = ("tensor", "array")
 HOLD_NUMBERS = (*MEMORY, "made", "instance", "unknown")
-"""Kinds of things that may be, or hold, what calls write numbers into."""
+"""Kinds of things that may be, or hold, memory that calls write numbers into."""
 
 
 class Effect(NamedTuple):
-    """Something that happens at a node."""
+    """An effect of a node."""
 
     kind: str
     """changes: a thing's own memory, or what a container holds. changes all: that, and what it holds. stores: an
-    attribute of a thing. binds: a variable. unknown: anything may happen to all that unknown code got hold of."""
+    attribute of a thing. binds: a variable. unknown: anything may happen to whatever has escaped."""
     thing: Thing | None = None
     what: str = ""
     variable: Variable | None = None
@@ -70,7 +70,7 @@ class Frame(NamedTuple):
 
 
 class Interpreter:
-    """One run over the file of a script. Nothing is asked of it before it has finished."""
+    """One run over a script's file. Its results are valid only after the run."""
 
     def __init__(self, roles: Roles) -> None:
         self._tree = roles.tree
@@ -78,19 +78,19 @@ class Interpreter:
         self.variables = Variables(roles.tree)
         self.heap = Heap()
         self.effects: dict[Frame, dict[ast.AST, set[Effect]]] = {}
-        """By frame and by node, what happens there, but for what called functions do."""
+        """By frame and node, the effects there, except those of called functions."""
         self.calls: dict[Frame, dict[ast.AST, set[Frame]]] = {}
         """By frame and by node, the bodies of this file that may be run there."""
         self.values: dict[tuple[ast.AST, Context], Things] = {}
         """What each expression may be, by context."""
         self._returned: dict[Frame, set[Thing]] = {}
         self._made_in: dict[Frame, dict[Owner, tuple[Context, ...]]] = {}
-        """Of each function, by where it was made: the contexts of the scopes around it."""
+        """For each function, by where it was made: the contexts of the enclosing scopes."""
         self._outer: dict[tuple[Frame, Owner], tuple[Context, ...]] = {}
-        """Of each frame: the contexts of the scopes around its function."""
+        """For each frame: the contexts of the scopes enclosing its function."""
         self._all_is_known = False
         self.gave_up = False
-        """Whether too much was found to go on: then anything may be anything."""
+        """Whether the run was given up because it found too much: then anything may be anything."""
         self._frames: list[Frame] = []
         """All bodies that are run, in the order in which calls of them were found."""
         self._known: set[Frame] = set()
@@ -107,7 +107,7 @@ class Interpreter:
     # --- running ---------------------------------------------------------------------------------------------
 
     def _run_until_nothing_is_new(self) -> None:
-        for self._all_is_known in (False, True):  # what nothing has been found for yet may still be found
+        for self._all_is_known in (False, True):  # in the first round, what has no value yet may still get one
             self._turns.clear()
             version = -1
             while version != self.heap.version and not self.gave_up:
@@ -120,13 +120,13 @@ class Interpreter:
                 self._call_back()
 
     def _call_back(self) -> None:
-        """Run what unknown code may call: the functions, and the methods of objects, that it got hold of."""
+        """Run what unknown code may call: escaped functions, and the methods of escaped objects."""
         for thing in sorted(self.heap.reach([UNKNOWN]), key=in_order):
             for function in self._functions_of(thing):
                 self._apply(function, [], {}, None, everything=True)
 
     def _functions_of(self, thing: Thing) -> Iterator[Thing]:
-        """What code that got hold of a thing may call: the function that it is, or the methods of its class."""
+        """What unknown code may call of an escaped thing: the function itself, or the methods of its class."""
         if thing.kind in ("function", "bound"):
             yield thing
         elif thing.kind == "instance":
@@ -147,7 +147,7 @@ class Interpreter:
             self.heap.version += 1
 
     def _changes(self, things: Iterable[Thing], node: ast.AST, *, deep: bool = False) -> None:
-        """Things are changed in place; `deep`: and all that can be got at through them, as it always is of `made`."""
+        """Record that things change in place; with `deep` (always for `made`), also all reachable from them."""
         for thing in things:
             if thing.name == NAMESPACE:
                 self._effect(node, Effect("stores", thing.of[0], EVERY))
@@ -155,7 +155,7 @@ class Interpreter:
                 self._effect(node, Effect("changes all" if deep or thing.kind == "made" else "changes", thing))
 
     def _unknown(self, things: Iterable[Thing], node: ast.AST) -> Things:
-        """Unknown code gets hold of things, and runs."""
+        """Things escape to unknown code, which runs."""
         held = (t for t in things if t.kind != "library" and t is not UNKNOWN)
         self.heap.put((UNKNOWN, ITEMS), held, node)
         self._effect(node, Effect("unknown"))
@@ -175,7 +175,7 @@ class Interpreter:
                 self._run_block(part.body)
 
     def _begins(self, node: ast.AST) -> bool:
-        """Whether a statement's turn begins: it is in none, and may find something new."""
+        """Whether to run a statement again: it is not running now, and may find something new."""
         if self.heap.turn is not None:
             return False
         turn = self._turns.setdefault(self._frame, {}).setdefault(node, Turn())
@@ -184,7 +184,7 @@ class Interpreter:
         return self.heap.turn is not None
 
     def _run_head(self, stmt: ast.stmt) -> None:
-        """Run what a statement consists of but for its blocks; a class with its body."""
+        """Run a statement without its blocks; a class with its body."""
         if isinstance(stmt, ast.Assign):
             for target, value in pairwise(stmt):
                 self._bind(target, self._of(value), value)
@@ -271,7 +271,8 @@ class Interpreter:
     # --- names and targets -----------------------------------------------------------------------------------
 
     def _contexts_of(self, owner: Owner) -> tuple[Context, ...]:
-        """The contexts of a scope's variables, as the running code sees them: of functions made in several, all."""
+        """The contexts of a scope's variables as the running code sees them; if a function is made in several, all of
+        them."""
         if owner is self._tree.root or isinstance(owner, ast.ClassDef):
             return ((),)
         if isinstance(owner, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)) or owner is self._frame.owner:
@@ -305,7 +306,7 @@ class Interpreter:
         return NOTHING.union(*map(self.heap.get, variables))
 
     def _bind(self, target: ast.expr, things: Things, value: ast.expr, *, unpacked: bool = False) -> None:
-        """Give a target what it may be; `value` is where that comes from, whose parts are known unless `unpacked`."""
+        """Bind a target to what it may be. `value` is the source; its parts are known unless `unpacked`."""
         if isinstance(target, ast.Name):
             self._set(target.id, things, target)
         elif isinstance(target, ast.Starred):
@@ -324,7 +325,7 @@ class Interpreter:
             self._put_into(holder, index, things, target)
 
     def _part(self, things: Things, place: int, count: int, starred: bool, node: ast.expr) -> Things:
-        """What unpacking gives at one place of several."""
+        """One of `count` parts of an unpacked value."""
         found: set[Thing] = set()
         for thing in things:
             exact = self.heap.get((thing, f"#{place}"))
@@ -347,7 +348,7 @@ class Interpreter:
                     if member.kind == "function" and _is_property(member.node):
                         self._apply(self.heap.thing("bound", of=(member, holder)), [things], {}, node)
                 self._special(frozenset([holder]), ("__setattr__",), [NOTHING, things], node)
-            elif holder.kind in MEMORY:  # `x.data = y`: what is not an attribute of its own is its memory
+            elif holder.kind in MEMORY:  # `x.data = y`: any attribute that is not the tensor's own is its memory
                 self._changes([holder], node)
 
     def _put_into(self, holders: Things, index: Things, things: Things, node: ast.AST) -> None:
@@ -404,7 +405,7 @@ class Interpreter:
         for parameter, default in pairs:
             if default is not None:
                 self.heap.put((function, f"default {parameter.arg}"), self._of(default), default)
-        # What its body reads from around it are the variables of the contexts that it is made in.
+        # The variables that its body reads from enclosing scopes are those of the contexts in which it is made.
         around = self._made_in.setdefault(Frame(node, function.context), {})
         for owner in self._around():
             self._also(around, owner, self._contexts_of(owner), (function, "around"))
@@ -413,7 +414,7 @@ class Interpreter:
     def _also(
         self, known: dict[K, tuple[Context, ...]], key: K, contexts: Sequence[Context], read_as: Hashable
     ) -> None:
-        """A scope has these contexts too, and what read which it has reads it again."""
+        """Give a scope further contexts, and run again what read the old ones."""
         if new := [context for context in contexts if context not in known.get(key, ())]:
             known[key] = (*known.get(key, ()), *new)
             self.heap.version += 1
@@ -444,7 +445,7 @@ class Interpreter:
         self._set(stmt.name, made, stmt)
 
     def _classes(self, cls: Thing) -> list[Thing]:
-        """A class and its bases in this file, the nearest first."""
+        """A class and its bases in this file, nearest first."""
         found = [cls]
         for one in found:  # grows
             found += sorted(
@@ -464,7 +465,7 @@ class Interpreter:
         return self._nearest(self._classes(instance.of[0]), name)
 
     def _nearest(self, classes: Sequence[Thing], name: str) -> Things:
-        """What the first of some classes that has an attribute holds; any of them where one has several bases."""
+        """What the first class that has the attribute holds; if there are several bases, what any of them holds."""
         found: set[Thing] = set()
         several = self._branches(classes)
         for cls in classes:
@@ -475,7 +476,7 @@ class Interpreter:
         return frozenset(found)
 
     def _branches(self, classes: Iterable[Thing]) -> bool:
-        """Whether one of some classes is derived from several of this file."""
+        """Whether any of the classes has several bases in this file."""
         return any(sum(b.kind == "class" for b in self.heap.get((one, "bases"))) > 1 for one in classes)
 
     # --- expressions -----------------------------------------------------------------------------------------
@@ -484,7 +485,7 @@ class Interpreter:
         return frozenset(t for node in nodes for t in self._of(node))
 
     def _of(self, node: ast.expr) -> Things:
-        """What an expression may be. Numbers, texts and None are no things."""
+        """What an expression may be. Numbers, texts and None are not objects here."""
         found = self._evaluate(node)
         self.values[node, self._frame.context] = found | self.values.get((node, self._frame.context), NOTHING)
         return found
@@ -593,7 +594,7 @@ class Interpreter:
         return frozenset([made])
 
     def _operator(self, sides: Sequence[Things], node: ast.AST) -> Things:
-        """What operators of this file's classes return."""
+        """What the operators of this file's classes return."""
         given = frozenset(t for side in sides for t in side)
         instances = frozenset(t for t in given if t.kind == "instance")
         if not instances:
@@ -601,7 +602,8 @@ class Interpreter:
         return self._special(instances, _OPERATORS, [given], node)
 
     def _operated(self, sides: Sequence[Things], node: ast.AST) -> Things:
-        """An operator's result: new memory; of containers, a container of what they hold. A number is no thing."""
+        """The result of an operator: new memory, or for containers a container of the same elements. Numbers are no
+        objects."""
         given = [t for side in sides for t in side]
         holds = frozenset(
             held
@@ -642,7 +644,7 @@ class Interpreter:
             ):
                 found |= self.heap.get((thing, f"#{node.slice.value}"))
             elif thing.kind in python.CONTAINERS and isinstance(node.slice, ast.Slice):
-                found.add(thing)  # a new container of the same things, which may be taken for the old one
+                found.add(thing)  # a new container of the same elements, which may be taken for the old one
             else:
                 found |= self._items(frozenset([thing]), node)
                 if thing.kind == "instance":
@@ -655,7 +657,7 @@ class Interpreter:
         return asks and [ast.unparse(a) for a in test.args] == [ast.unparse(name)]  # type: ignore[attr-defined]
 
     def _items(self, things: Things, node: ast.AST) -> Things:
-        """What iterating over things, unpacking them or indexing them gives."""
+        """What iterating over, unpacking or indexing things returns."""
         found: set[Thing] = set()
         for thing in things:
             if thing.kind in MEMORY or thing.kind in ("made", "unknown"):
@@ -677,10 +679,10 @@ class Interpreter:
                 plain = thing.kind == "instance" and not self._foreign_bases(thing.of[0])
                 if plain or thing.kind == "options":
                     found.add(self.heap.thing("dict", name=NAMESPACE, of=(thing,)))
-                else:  # what is put into it is put into the thing
+                else:  # what is stored in it is stored in the thing
                     found |= self._unknown([thing], node) | {thing}
             elif thing.kind == "library":
-                longer = f"{thing.name}.{name}"  # in a loop, `x = x.parent` has no end
+                longer = f"{thing.name}.{name}"  # in a loop, `x = x.parent` never ends
                 found.add(UNKNOWN if longer.count(".") > _DEEPEST else self.heap.thing("library", name=longer))
             elif thing.kind == "instance":
                 found |= self._member(thing, name, node)
@@ -694,12 +696,12 @@ class Interpreter:
                     continue
                 found.add(self.heap.thing("method", name=name, of=(thing,)))
                 if torch_api.OF["tensor" if thing.kind == "tensor" else "array"].get(name) is None:
-                    found.add(thing)  # `x.T`, `x.data`, `x.grad`: memory of its own, or of the same place
+                    found.add(thing)  # `x.T`, `x.data`, `x.grad`: its own memory, or memory of the same place
             elif thing.kind in ("function", "bound"):
                 if name in ("__dict__", "__defaults__", "__kwdefaults__", "__closure__", "__globals__", "__wrapped__"):
                     found |= self._unknown([thing], node)
             elif thing.kind == "options":
-                pass  # numbers and texts, beside what this file stores
+                pass  # numbers and texts, besides what this file stores
             elif thing.kind == "made":
                 found |= {thing, self.heap.thing("method", name=name, of=(thing,))}
                 found |= {t for name in (INSIDE, GIVEN) for t in self.heap.get((thing, name)) if t.kind in MEMORY}
@@ -715,7 +717,7 @@ class Interpreter:
         return frozenset(found)
 
     def _member(self, instance: Thing, name: str, node: ast.AST) -> Things:
-        """What an attribute of an object of this file's classes may be, but for what is stored in the object."""
+        """What an attribute of an instance may be, apart from what is stored in the instance."""
         if name == "__class__":
             return frozenset([instance.of[0]])
         if name == "__dict__":
@@ -741,7 +743,7 @@ class Interpreter:
         return frozenset(found)
 
     def _special(self, things: Iterable[Thing], names: Iterable[str], given: list[Things], node: ast.AST) -> Things:
-        """What methods of these names of this file's classes return, where the objects have them."""
+        """What methods of these names return, for objects of this file's classes that have them."""
         found: set[Thing] = set()
         for thing in things:
             if thing.kind != "instance":
@@ -761,7 +763,7 @@ class Interpreter:
         callees = self._of(node.func)
         given: list[Things] = []
         spread: set[Thing] = set()
-        starred = False  # what stands behind `*x` may be any of the parameters
+        starred = False  # after `*x`, an argument may go to any parameter
         for argument in node.args:
             if isinstance(argument, ast.Starred):
                 spread |= self._items(self._of(argument.value), argument)
@@ -781,21 +783,21 @@ class Interpreter:
                 named[keyword.arg] = things
         if not callees and isinstance(node.func, ast.Attribute):
             options = frozenset(t for t in self._of(node.func.value) if t.kind == "options")
-            if options:  # a parser's methods
+            if options:  # methods of an argument parser
                 return options
         text = isinstance(node.func, ast.Attribute) and isinstance(node.func.value, (ast.Constant, ast.JoinedStr))
         if not callees and text:  # `"{}: {}".format(step, loss)`
             everything = (t for a in (*given, *named.values(), spread) for t in a)
             self._special(everything, ("__str__", "__repr__", "__format__"), [], node)
             return NOTHING
-        if not callees:  # a number, or nothing that is known
+        if not callees:  # a number, or nothing known
             if not self._all_is_known:
                 return NOTHING
             return self._unknown([t for a in (*given, *named.values(), spread) for t in a], node)
         return self._call_things(callees, given, named, node, frozenset(spread))
 
     def _super(self, node: ast.Call) -> Things:
-        """`super()`: the object itself, whose class is the next one; told apart by the method that is looked up."""
+        """`super()`: the same object, one class up; different calls are told apart by the method they look up."""
         for argument in node.args:
             self._of(argument)
         function = self._frame.owner
@@ -847,7 +849,7 @@ class Interpreter:
                 return self._call_layer(callee, arguments, node)
             return self._held_by_result([callee, *arguments], node, callee.name, keeper=callee)
         if callee.kind in (*MEMORY, *python.CONTAINERS, "options"):
-            return NOTHING  # it cannot be called: another thing is, which the expression may be too
+            return NOTHING  # not callable: the call is of another thing that the expression may be
         return self._unknown([callee, *arguments], node)
 
     def _with_named(
@@ -862,7 +864,7 @@ class Interpreter:
         return frozenset(found)
 
     def is_module(self, cls: Thing) -> bool:
-        """Whether all that a class is derived from, but for this file's classes, are torch's modules."""
+        """Whether all bases of a class outside this file are modules of torch."""
         bases = self._foreign_bases(cls)
         return bool(bases) and all(
             b.kind == "library" and libraries.role(b.name) in ("tensors", "bases") for b in bases
@@ -878,7 +880,7 @@ class Interpreter:
         *,
         everything: bool = False,
     ) -> Things:
-        """Run a function of this file. Called back by unknown code (`everything`), all its parameters are unknown."""
+        """Run a function of this file. If unknown code calls it back (`everything`), all its parameters are unknown."""
         if function.kind == "bound":
             function, instance = function.of
             given = [frozenset([instance]), *given]
@@ -888,7 +890,7 @@ class Interpreter:
             return self._unknown([function, *things], node or self._tree.root)
         by_unknown: Context = (
             self._tree.root,
-        )  # what it calls in turn begins with this, so it is never the training's own
+        )  # its calls begin with this marker, so they are never mistaken for the training's own
         if node is None:
             context = by_unknown
         elif self._frame.context[:1] == by_unknown:
@@ -946,7 +948,7 @@ class Interpreter:
         extra = (frozenset([UNKNOWN]) if everything else NOTHING) | spread
         for parameter in (*positional, *args.kwonlyargs):
             variable = Variable(definition, frame.context, parameter.arg)
-            if extra and parameter not in positional[: len(given)]:  # those are bound already
+            if extra and parameter not in positional[: len(given)]:  # already bound
                 put(variable, extra, definition)
             put(variable, self.heap.get((function, f"default {parameter.arg}")), definition)
         for star, kind, more in ((args.vararg, "tuple", rest), (args.kwarg, "dict", others)):
@@ -958,7 +960,7 @@ class Interpreter:
                 put(Variable(definition, frame.context, star.arg), [made], definition)
 
     def _found(self, frame: Frame) -> None:
-        """A body is run, from now on."""
+        """From now on, a body is run."""
         if frame not in self._known:
             self._known.add(frame)
             self._frames.append(frame)
@@ -985,7 +987,7 @@ class Interpreter:
                 self._apply(self.heap.thing("bound", of=(constructor, made)), given, named, node, spread)
             else:
                 self._unknown([made, *arguments], node)
-        if not constructors:  # that of a base, of a dataclass, of a named tuple
+        if not constructors:  # the constructor of a base, a dataclass or a named tuple
             for name, things in named.items():
                 self.heap.put((made, name), things, node)
             unnamed = frozenset(t for a in (*given, spread) for t in a)
@@ -999,7 +1001,7 @@ class Interpreter:
         return frozenset(found)
 
     def _foreign_constructor(self, made: Thing, arguments: Iterable[Thing], node: ast.AST) -> None:
-        """What constructors of bases that are not of this file do: they keep what they are given in the object."""
+        """Constructors of bases outside this file keep their arguments in the object."""
         self.heap.put((made, EVERY), [t for t in arguments if t is not made], node)
         for base in self._foreign_bases(made.of[0]):
             known = base.kind == "library" and (
@@ -1017,7 +1019,7 @@ class Interpreter:
         node: ast.AST,
         spread: Things,
     ) -> Things:
-        """A method that is not of this file."""
+        """A method that this file does not define."""
         name = method.name
         arguments = [t for a in (*given, *named.values(), spread) for t in a]
         if node in self._steps and receiver.kind not in MEMORY:
@@ -1028,7 +1030,7 @@ class Interpreter:
             return self._call_on_memory(receiver, name, given, named, node, spread)
         if receiver.kind in python.CONTAINERS:
             if not python.has(receiver.kind, name):
-                return NOTHING  # a list has no such method: what is called is another thing that this may be, too
+                return NOTHING  # a list has no such method, so the call is of another thing that this may be
             row = python.does(receiver.kind, name)
             if row is None:
                 return self._unknown([receiver, *arguments], node)
@@ -1057,7 +1059,7 @@ class Interpreter:
         instance, cls = receiver.of
         found: set[Thing] = set()
         members = self._nearest(self._classes(cls)[1:], name)
-        if instance.kind == "instance" and self._branches(self._classes(instance.of[0])):  # any may be the next one
+        if instance.kind == "instance" and self._branches(self._classes(instance.of[0])):  # any of them may be next
             others = [c for c in self._classes(instance.of[0]) if c is not cls]
             members |= frozenset(t for c in others for t in self.heap.get((c, name)))
         for member in members:
@@ -1079,7 +1081,7 @@ class Interpreter:
         return self._unknown([instance, *arguments], node)
 
     def _call_of_module(self, module: Thing, name: str, arguments: list[Thing], node: ast.AST) -> Things:
-        """A method of torch's base class of modules: what it is given stays in the module, and comes out of it."""
+        """A method of nn.Module itself: the module keeps the arguments and may return them."""
         row = libraries.of_modules(name)
         if row is None or row.keeps or (row.keeps_if and _may_say(node, row.keeps_if)):
             self.heap.put((module, EVERY), arguments, node)
@@ -1100,7 +1102,7 @@ class Interpreter:
         arguments = [t for a in (*given, *named.values(), spread) for t in a]
         lacking = torch_api.MEMORY_LACKS | (torch_api.ARRAYS_LACK if receiver.kind == "array" else frozenset())
         if receiver.kind in MEMORY and name in lacking:
-            return NOTHING  # another thing is what this method is called on
+            return NOTHING  # this method is called on another thing
         kinds: tuple[torch_api.Kind, ...]
         kinds = ("array",) if receiver.kind == "array" else ("tensor", "array")  # `x.numpy()` is x's memory
         row = next((r for k in kinds if (r := torch_api.OF[k].get(name)) is not None), None)
@@ -1123,7 +1125,7 @@ class Interpreter:
         if name == "backward":
             self._effect(node, Effect("changes", receiver, "gradients"))
             return NOTHING
-        # not known: it may change what it is given, and return it; methods of tensors and arrays keep nothing
+        # unknown: it may change its arguments and return them; methods of tensors and arrays keep nothing
         self._changes([receiver, *arguments], node)
         for argument in arguments:
             if argument.kind in ("function", "bound"):
@@ -1132,20 +1134,19 @@ class Interpreter:
         return new | given_back | frozenset(arguments)
 
     def _step_environment(self, receiver: Thing, arguments: list[Thing], node: ast.AST) -> Things:
-        """An environment's step: it reads its actions, and returns what it may change at the next one.
+        """An environment's step: it reads the actions and returns what it may change at the next step.
 
-        It keeps its actions, too, where it is not made by a library that is known, or where wrappers of this file may
-        be given them.
+        It also keeps the actions, unless a known library made it and no wrapper of this file may receive them.
         """
         known = receiver.kind == "made" and libraries.role(receiver.name) == "environments"
         if not known or self._has_own_environments:
             self.heap.put((UNKNOWN, ITEMS), arguments, node)
-        if receiver.kind == "instance":  # a class of this file has no step() of its own here: its base has
+        if receiver.kind == "instance":  # a class of this file without a step() of its own: its base has one
             self._unknown([receiver], node)
         return self._of_environment(receiver, arguments, node)
 
     def _of_environment(self, receiver: Thing, arguments: list[Thing], node: ast.AST) -> Things:
-        """What an environment returns, and may change when it is called again; it may be what it is given."""
+        """What an environment returns, and may change at the next call; it may be an argument."""
         made = self.heap.thing("made", node, self._frame.context, _OF_ENVIRONMENT)
         self.heap.put((made, GIVEN), arguments, node)
         if receiver.kind == "made":
@@ -1207,7 +1208,7 @@ class Interpreter:
         return frozenset([made])
 
     def _set_attributes(self, owner: Thing, given: Things, named: dict[str, Things], node: ast.AST) -> None:
-        """What `vars(owner).update(given, **named)` sets: attributes by the names that are known, or any of them."""
+        """The attributes that `vars(owner).update(given, **named)` sets: those of known names, or any."""
         for name, things in named.items():
             if name != SPREAD:
                 self.heap.put((owner, name), things, node)
@@ -1236,7 +1237,7 @@ class Interpreter:
         if node in self._steps:
             return self._step_environment(UNKNOWN, arguments, node)
         if role in ("plain", "reports"):
-            for argument in arguments:  # what is registered to be called later
+            for argument in arguments:  # registered to be called later
                 if argument.kind in ("function", "bound"):
                     self._unknown([argument], node)
             made = self.heap.thing("made", node, self._frame.context, name)
@@ -1275,7 +1276,7 @@ class Interpreter:
     def _call_by_class(
         self, name: str, given: list[Things], named: dict[str, Things], node: ast.AST, spread: Things
     ) -> Things:
-        """What a method does if a library's class is asked for it: `torch.nn.Module.train(network)`."""
+        """A method called through a library's class: `torch.nn.Module.train(network)`."""
         owner, _, method = name.rpartition(".")
         if not is_class(owner) or not given:
             return NOTHING
@@ -1292,7 +1293,7 @@ class Interpreter:
         made = self.heap.thing("deque" if name.endswith("deque") else "dict", node, self._frame.context)
         self.heap.put((made, ITEMS), self._items(frozenset(arguments), node), node)
         for argument in arguments:
-            if argument.kind in ("function", "bound", "class"):  # a defaultdict's
+            if argument.kind in ("function", "bound", "class"):  # the factory of a defaultdict
                 self.heap.put((made, ITEMS), self._call_one(argument, [], {}, node, NOTHING), node)
             elif argument.kind == "library" and argument.name in _EMPTY:
                 kind = argument.name.rpartition(".")[2]
@@ -1305,7 +1306,7 @@ class Interpreter:
         return frozenset([made])
 
     def _deep_copy(self, things: Things, node: ast.AST) -> Things:
-        """New objects of the same kinds, which hold copies; one thing stands for all that one place has made."""
+        """Copies of the same kinds that hold copies; one thing stands for all copies of what one place has made."""
         found: set[Thing] = set()
         copies: dict[Thing, Thing] = {}
         originals = self.heap.reach(things)
@@ -1379,7 +1380,7 @@ class Interpreter:
         return self._by_row(row, None, given, named, node, spread)
 
     def _load_any(self, things: Things, node: ast.AST) -> Things:
-        """What some attribute of things may be, whose name only a run can tell."""
+        """Any attribute of things, for a name known only at run time."""
         found: set[Thing] = set()
         for thing in things:
             found |= self.heap.attribute(thing, EVERY)
@@ -1407,7 +1408,7 @@ class Interpreter:
             made = frozenset([self.heap.thing("array" if kind == "numpy" else "tensor", node, self._frame.context)])
             shared = frozenset(t for a in (*given[:1], *(named.values())) for t in a)
             parts = shared
-            if row.made != "of host":  # of what a container holds that makes new memory
+            if row.made != "of host":  # the elements of a container, if the call makes new memory
                 parts |= self._items(frozenset(t for t in shared if t.kind in python.CONTAINERS), node)
             memory = frozenset(t for t in parts if t.kind in HOLD_NUMBERS)
             places = given[torch_api.out_place(last, "numpy") :] if kind == "numpy" else []
@@ -1426,7 +1427,7 @@ class Interpreter:
             functions = [t for t in arguments if t.kind in ("function", "bound", "instance")]
             return frozenset(functions) or frozenset([self.heap.thing("made", node, self._frame.context, name)])
         if module == "torch.nn" and last in torch_api.layers() and not spread and "_weight" not in named:
-            return self._held_by_result([], node, name)  # made of numbers alone
+            return self._held_by_result([], node, name)  # made only of numbers
         if module.startswith(("torch.nn", "torch.distributions", "torch.optim")):
             return self._held_by_result(arguments, node, name, changes="init" in module or "utils" in module)
         return self._held_by_result(arguments, node, name)
@@ -1434,9 +1435,9 @@ class Interpreter:
     def _held_by_result(
         self, things: list[Thing], node: ast.AST, name: str, *, keeper: Thing | None = None, changes: bool = True
     ) -> Things:
-        """What a library of tensors does that no row tells: its result and its object hold what it is given.
+        """A call into a tensor library that no row describes: its result and its object hold the arguments.
 
-        It may change that, and call functions among it; it keeps it nowhere else.
+        It may change them, and call functions among them; it keeps them nowhere else.
         """
         made = self.heap.thing("made", node, self._frame.context, name)
         held = [t for t in things if t is not made and t.kind != "library"]
@@ -1453,7 +1454,7 @@ class Interpreter:
         return frozenset([made, *(t for t in things if t.kind in (*MEMORY, "unknown"))])
 
     def _computes_anew(self, layer: Thing, around: frozenset[Thing] = frozenset()) -> bool:
-        """Whether what a module of torch.nn returns is never what it is given; `around`: the modules that hold it."""
+        """Whether a module of torch.nn never returns its argument; `around`: the modules that contain it."""
         last = layer.name.removeprefix("torch.nn.")
         if last in torch_api.layers(memory="new"):
             return True
@@ -1477,16 +1478,16 @@ class Interpreter:
                 continue
             seen.add(one)
             if one.kind == "made" and last in torch_api.layers(memory="shared"):
-                if not isinstance(call, ast.Call) or call.args or call.keywords:  # it may be told to work in place
+                if not isinstance(call, ast.Call) or call.args or call.keywords:  # may work in place
                     return False
             elif one.kind != "made" or last != "Sequential":
                 return False
-            else:  # a copy may hold the layers of what it was copied from, and so itself
+            else:  # a copy may hold the layers of its original, and so itself
                 stack += (t for t in self.heap.get((one, INSIDE)) if t.kind not in python.CONTAINERS)
         return True
 
     def _call_layer(self, layer: Thing, arguments: list[Thing], node: ast.AST) -> Things:
-        """A module of torch.nn is called: what it computes is new, or what it is given (`Identity`, in place)."""
+        """Call a module of torch.nn: the result is new memory, or the argument (`Identity`, in place)."""
         if not self._changes_nothing(layer):
             self._changes([layer, *arguments], node, deep=True)
         new = self.heap.thing("tensor", node, self._frame.context)
@@ -1496,19 +1497,19 @@ class Interpreter:
 
 
 _SHAPING = frozenset("Flatten Identity".split())
-"""Modules that share memory with what they are given, and never change it."""
+"""Modules whose results share memory with their arguments, and that never change them."""
 _OF_ENVIRONMENT = "gym.spaces"
 """What environments return: arrays and tensors, and containers of them."""
 _DEEPEST = 7
-"""So many dots has the name of something in a library."""
+"""The maximum number of dots in a library's names."""
 _SIDES = ("", "r")
 _ARITHMETIC = "add sub mul matmul truediv floordiv mod pow and or xor lshift rshift".split()
 _COMPARISONS = "eq ne lt le gt ge contains".split()
 _OPERATORS = tuple(f"__{name}__" for name in (*(s + n for s in _SIDES for n in _ARITHMETIC), *_COMPARISONS))
 _CONTEXTS = frozenset("torch.no_grad torch.inference_mode torch.enable_grad torch.compile torch.jit.script".split())
-"""What gives back the function that it is given, or is entered."""
+"""Callables that return the function passed to them, or are context managers."""
 _VALUES = frozenset("torch.device torch.Size torch.finfo torch.iinfo torch.manual_seed torch.is_tensor".split())
-"""What gives a number, or what is as unchangeable."""
+"""Callables that return a number or another immutable object."""
 _EMPTY = frozenset("builtins.list builtins.dict builtins.set collections.deque builtins.int builtins.float".split())
 _TRANSPARENT = frozenset("property staticmethod classmethod functools.cached_property".split()) | _CONTEXTS
 
@@ -1536,13 +1537,13 @@ def _has_decorator(node: ast.AST | None, name: str) -> bool:
 
 
 def is_class(name: str) -> bool:
-    """Whether a library's name is that of a class, as everybody writes them: what it makes is not what it is given."""
+    """Whether a library's name is that of a class, by the usual spelling; what a class makes is not its argument."""
     last = name.rpartition(".")[2]
     return last[:1].isupper() and not last.isupper()
 
 
 def _may_say(node: ast.AST, option: str) -> bool:
-    """Whether a call may give an option that is the last of its parameters."""
+    """Whether a call may pass an option that is the last of its parameters."""
     if not isinstance(node, ast.Call):
         return True
     starred = any(isinstance(a, ast.Starred) for a in node.args)
@@ -1550,12 +1551,12 @@ def _may_say(node: ast.AST, option: str) -> bool:
 
 
 def _spreads_names(node: ast.AST) -> bool:
-    """Whether a call is given keywords that only a run can tell."""
+    """Whether a call passes keywords that are known only at run time."""
     return isinstance(node, ast.Call) and any(k.arg is None for k in node.keywords)
 
 
 def _size(node: ast.AST) -> int | None:
-    """The number of places of a tuple that is written out; None where it is spread out of another."""
+    """The length of a tuple display; None if it contains `*x`."""
     if isinstance(node, ast.Tuple) and not any(isinstance(e, ast.Starred) for e in node.elts):
         return len(node.elts)
     return None
@@ -1585,7 +1586,7 @@ def _container_of(node: ast.AST, receiver: Thing | None) -> str:
 
 
 def in_order(thing: Thing) -> tuple[object, ...]:
-    """An order of things that is the same in each process."""
+    """A sort key for things that is the same in each process."""
     node = thing.node
     return (
         getattr(node, "lineno", 0),

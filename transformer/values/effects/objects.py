@@ -1,4 +1,4 @@
-"""The objects that a file's code may make, named by where they are made, and what each may hold."""
+"""The objects that a file's code may make, named by the place that makes them, and what each may hold."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from typing import Literal, NamedTuple, TypeAlias, cast
 from transformer.dataflow.variables import Owner
 
 Context: TypeAlias = "tuple[ast.AST, ...]"
-"""The calls through which a function's body is reached, the last ones only; empty for what the module runs itself."""
+"""The last calls on the way to a function's body; empty for code that the module itself runs."""
 Kind: TypeAlias = Literal[
     "tensor", "array", "list", "dict", "set", "deque", "tuple", "iterator", "instance", "class", "function", "bound",
     "method", "library", "made", "options", "unknown",
 ]  # fmt: skip
 """tensor and array: memory, views of which are the same object. instance: of a class of this file. bound: a method of
 such a class with its object. method: a method of another object, by name. library: a module, or a function or a class
-of one, by its dotted name. made: what a library made. unknown: all that code which is not known may hold."""
+of one, by its dotted name. made: what a library made. unknown: all that unknown code may hold."""
 
 EVERY = "*"
 """The attribute of an object that stands for any of its attributes."""
 INSIDE = "inside"
-"""What a library's object was made of: it may change that, and hands out memory of it."""
+"""What a library's object was made from: it may change that, and return memory of it."""
 GIVEN = "given"
-"""What a library's object may hand out memory of, and never changes."""
+"""What a library's object may return memory of, and never changes."""
 ITEMS = "[]"
-"""What a container holds, at whichever place."""
+"""What a container holds, at any index."""
 SPREAD = "**"
-"""What a dict of named arguments was spread out of: `**vars(options)`."""
+"""The source of a dict of keyword arguments: `**vars(options)`."""
 NAMED = "="
-"""What stands before the name of a named argument, where a dict holds it."""
+"""The prefix of a keyword argument's name in a dict."""
 NAMESPACE = "__dict__"
-"""The name of a dict that holds the attributes of the object that it is of: `x.__dict__`, `vars(x)`."""
+"""The name of a dict that is the namespace of its object: `x.__dict__`, `vars(x)`."""
 
 
 @dataclass(frozen=True, eq=False)
 class Thing:
-    """An object, or all objects that one place in the code makes in one context. Two are the same only by identity."""
+    """An object, or all objects that one place makes in one context. Equal only to itself."""
 
     kind: Kind
     node: ast.AST | None = None
-    """Where it is made; None for what is not made by this file."""
+    """Where it is made; None if this file does not make it."""
     context: Context = ()
     name: str = ""
     """The dotted name of a library's function, class or module, or of the class of what it made; a method's name."""
@@ -70,31 +70,31 @@ Place: TypeAlias = "Variable | tuple[Thing, str]"
 
 
 class Turn:
-    """One statement in one context, as it was run last."""
+    """The last run of one statement in one context."""
 
     done = False
-    """Whether nothing that it read has changed since: run again, it would do nothing that it has not done."""
+    """Whether nothing that it read has changed since, so running it again would find nothing new."""
 
 
 @dataclass
 class Heap:
-    """What each place may hold. It only grows."""
+    """What each place may hold. Places only gain contents."""
 
     held: dict[Place, Things] = field(default_factory=dict)
     since: dict[tuple[Place, Thing], ast.AST | None] = field(default_factory=dict)
-    """The code that puts a thing into a place; the first that was found."""
+    """The code that puts a thing into a place; the first found."""
     attributes: dict[Thing, set[str]] = field(default_factory=dict)
     version: int = 0
     """Changes whenever something new is found."""
     turn: Turn | None = None
-    """The statement that is run, which is told when what it reads changes."""
+    """The running statement, which is told when what it reads changes."""
     _readers: dict[Hashable, set[Turn]] = field(default_factory=dict)
     _made: dict[tuple[object, ...], Thing] = field(default_factory=dict)
 
     def thing(
         self, kind: str, node: ast.AST | None = None, context: Context = (), name: str = "", of: tuple[Thing, ...] = ()
     ) -> Thing:
-        """The thing of these properties, which is the same each time."""
+        """The thing with these properties; the same one each time."""
         key = (kind, node, context, name, of)
         made = self._made.get(key)
         if made is None:
@@ -103,11 +103,11 @@ class Heap:
         return made
 
     def made_at(self, node: ast.AST, context: Context) -> Things:
-        """All that is made at a node in one context."""
+        """All things made at a node in one context."""
         return frozenset(t for t in self._made.values() if t.node is node and t.context == context)
 
     def read(self, what: Hashable) -> None:
-        """The statement that is run reads a place, all attributes of a thing, or what is not kept in the heap."""
+        """Note that the running statement reads a place, all attributes of a thing, or something outside the heap."""
         if self.turn is not None:
             readers = self._readers.get(what)
             if readers is None:
@@ -116,12 +116,12 @@ class Heap:
                 readers.add(self.turn)
 
     def changed(self, what: Hashable) -> None:
-        """Statements that read this are run again."""
+        """Mark the statements that read this to be run again."""
         for turn in self._readers.pop(what, ()):
             turn.done = False
 
     def put(self, place: Place, things: Iterable[Thing], node: ast.AST | None = None) -> None:
-        """A place may hold these, too."""
+        """Add things to what a place may hold."""
         if not isinstance(place, Variable) and place[0].name == NAMESPACE:
             place = (place[0].of[0], EVERY)
         held = self.held.get(place)
@@ -132,7 +132,7 @@ class Heap:
             self.changed(Variable if isinstance(place, Variable) else place[0])
         new = {thing for thing in things if thing not in held}
         if new:
-            self.held[place] = held | new  # a new set, so that it need not be copied where it is read
+            self.held[place] = held | new  # a new set, so that readers need no copy
             self.since.update(((place, thing), node) for thing in new)
             self.version += len(new)
             self.changed(place)
@@ -154,14 +154,14 @@ class Heap:
     def attribute(self, thing: Thing, name: str) -> Things:
         """What an attribute of a thing may be."""
         if thing.name == NAMESPACE:
-            return NOTHING  # those of the object are its items
+            return NOTHING  # the attributes of the object are its items
         if name == EVERY:
             return frozenset(t for held in self.holds(thing).values() for t in held)
         any_of_them = self.get((thing, EVERY))
         return self.get((thing, name)) | any_of_them if any_of_them else self.get((thing, name))
 
     def below(self, thing: Thing, but: str = "") -> Iterator[Thing]:
-        """What a thing holds directly, but for one attribute, and what it is of."""
+        """What a thing holds directly, except through one attribute, and what it was made of."""
         self.read(thing)
         for name in self.attributes.get(thing, ()):
             if name != but:
@@ -170,7 +170,7 @@ class Heap:
             yield from thing.of
 
     def reach(self, things: Iterable[Thing], but: str = "") -> set[Thing]:
-        """The things, and all that can be got at through them, but not through one attribute."""
+        """The things, and all that is reachable from them, except through one attribute."""
         found, stack = set(things), [*things]
         while stack:
             for below in self.below(stack.pop(), but):

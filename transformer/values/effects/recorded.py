@@ -1,4 +1,4 @@
-"""Which tensors may be part of an autograd graph: those made of parameters where gradients are recorded."""
+"""Which tensors may be part of an autograd graph: those computed from parameters while gradients are recorded."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from transformer.values.effects.world import World
 
 
 class Recorded:
-    """What gradients are recorded of. `roles.get(Recorded)` makes it once.
+    """Tells what gradients are recorded for. `roles.get(Recorded)` makes it once.
 
-    Memory has a graph when what made it, or what was ever written into it, does; so has what is made of a network's
-    parameters, of anything unknown, and of what may itself ask for gradients.
+    Memory has a graph if anything that it was computed from, or that was ever written into it, has one. A graph starts
+    at a network's parameters, at anything unknown, and at tensors that may require gradients themselves.
     """
 
     def __init__(self, roles: Roles) -> None:
@@ -31,12 +31,12 @@ class Recorded:
         return any(self.leaves(thing) for thing in self._world.of(node))
 
     def computed(self, node: ast.expr) -> frozenset[Thing]:
-        """The tensors that an expression may be and that are computed of parameters, with a graph."""
+        """The tensors with a graph that an expression may be."""
         found = (t for t in self._world.of(node) if t.kind == "tensor" and not self._starts(t))
         return frozenset(t for t in found if self.leaves(t))
 
     def leaves(self, thing: Thing) -> frozenset[Thing]:
-        """What a graph begins with that an object may be part of, or hold: parameters, modules, what is not known."""
+        """Where the graphs of an object may start: parameters, modules, and unknown objects."""
         if thing not in self._known:
             asked, stack = set[Thing](), [thing]
             while stack:
@@ -62,7 +62,7 @@ class Recorded:
         return thing.node is None or parameter or asks or not self._world.is_known([thing])
 
     def _sources(self, thing: Thing) -> Iterator[Thing]:
-        """What a tensor is computed of, and what is written into it; nothing where no gradients are recorded."""
+        """What a tensor is computed from, and what is written into it; nothing where no gradients are recorded."""
         if thing.kind != "tensor":
             return
         for node, calls in ((thing.node, thing.context), *self._written.get(thing, ())):
@@ -73,9 +73,9 @@ class Recorded:
                     yield from (t for t in self._world.of(source) if whole or t is UNKNOWN or t.kind == "tensor")
 
     def _inputs(self, node: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
-        """An expression and its parts, or those of a statement, but for what is read without its graph.
+        """The expressions that a node reads together with their graph, itself included if it is an expression.
 
-        Each with whether what it holds counts, too: of a list, as of an array, a tensor is made of the numbers.
+        Each with whether its contents count too: a tensor made from a list or an array is made from its numbers.
         """
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in LEAVES:
             return
@@ -89,7 +89,7 @@ class Recorded:
 
     @cached_property
     def _switched(self) -> frozenset[Thing]:
-        """What the script asks to record gradients of."""
+        """The objects for which the script requests gradients."""
         asked = (n for n in self._tree.of(ast.Attribute) if n.attr in ("requires_grad", "requires_grad_"))
         return frozenset(t for n in asked for t in self._world.of(n.value))
 
@@ -103,12 +103,12 @@ class Recorded:
         return found
 
     def _is_quiet(self, node: ast.AST, calls: Context) -> bool:
-        """Whether no gradients are recorded at a node, or at one of the calls that lead to it."""
+        """Whether gradients are disabled at a node, or at one of the calls that lead to it."""
         nodes = (node,) if self._switches_on else (node, *calls)
         return any(without_gradients(self._tree, n) for n in nodes)
 
     @cached_property
     def _switches_on(self) -> bool:
-        """Whether a function may record gradients although its caller does not."""
+        """Whether a function may enable gradients that its caller has disabled."""
         names = ("enable_grad", "set_grad_enabled", "inference_mode")
         return any(self._tree.last_name(n) in names for n in (*self._tree.of(ast.Attribute), *self._tree.of(ast.Name)))

@@ -1,4 +1,4 @@
-"""Who may hold an object, keep it from turn to turn, or change it: the questions about the world of a script."""
+"""Who may hold an object, keep it from turn to turn, or change it: queries about the objects of a script."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from transformer.values.effects.objects import (
 
 @dataclass(frozen=True)
 class Held:
-    """Why something may not be done: the code that stands in the way, and what that does."""
+    """Why something is not allowed: the code that prevents it, and what that code does."""
 
     node: ast.AST | None
     what: str
@@ -48,7 +48,7 @@ class World:
         self._heap = self._code.heap
 
     def of(self, node: ast.expr) -> Things:
-        """What an expression may be, in whichever context; what a variable is bound to where it is a target."""
+        """What an expression may be, in any context; for a target, what it is bound to."""
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             return self.named(node.id)
         return self._values.get(node, frozenset())
@@ -84,7 +84,8 @@ class World:
         )
 
     def may_have(self, node: ast.expr, function: ast.FunctionDef) -> bool:
-        """Whether an expression may be an object, or a class, of which a function of this file is a method."""
+        """Whether an expression may be an instance of a class, or the class, that has a function of this file as a
+        method."""
         cls, found = self._roles.tree.parents[function], self.of(node)
         known = (
             bool(found)
@@ -94,30 +95,30 @@ class World:
         return not known or any(cls in self._code.lineage(t) for t in found if t.kind == "instance")
 
     def only_runs(self, node: ast.expr, function: ast.FunctionDef) -> bool:
-        """Whether an expression is one method of this file, of whichever object, whatever happened before."""
+        """Whether an expression can only be one method of this file, for any object and after any code."""
         found = self.of(node)
         same = all(t.kind == "bound" and t.of[0].node is function for t in found)
         return not self._code.gave_up and bool(found) and same
 
     def is_tensor(self, name: str) -> bool:
-        """Whether a variable of the training scope is a tensor wherever it is not None, a number or a text."""
+        """Whether a variable of the training scope is a tensor unless it is None, a number or a text."""
         return self.are_tensors(self.named(name))
 
     def are_tensors(self, things: Collection[Thing]) -> bool:
-        """Whether objects are tensors, and there is one: None, numbers and texts are no objects here."""
+        """Whether objects are tensors, and there is at least one; None, numbers and texts are no objects here."""
         return not self._code.gave_up and bool(things) and all(t.kind == "tensor" for t in things)
 
     def are_numbers(self, node: ast.expr) -> bool:
-        """Whether an expression is no object wherever it is evaluated: a number, a text or None."""
+        """Whether an expression is always a number, a text or None, that is, no object."""
         return not self._code.gave_up and node in self._values and not self._values[node]
 
     def is_module(self, node: ast.expr) -> bool:
-        """Whether an expression is a module of torch, or of a class of this file that is derived from it."""
+        """Whether an expression is a module of torch, or of a class of this file derived from one."""
         found = self.of(node)
         return not self._code.gave_up and bool(found) and all(map(self.is_module_object, found))
 
     def is_module_object(self, thing: Thing) -> bool:
-        """Whether an object is one of these."""
+        """Whether an object is such a module."""
         if thing.kind == "made":
             return thing.name.startswith("torch.nn.")
         return thing.kind == "instance" and self._code.is_module(thing.of[0])
@@ -127,7 +128,7 @@ class World:
         return self._heap.get((thing, ITEMS)) if thing.kind in (*python.CONTAINERS, "iterator") else frozenset()
 
     def changed(self) -> Iterator[tuple[ast.AST, Context, Thing]]:
-        """The nodes at which something is changed in place, each with the calls that lead to it and what it may be."""
+        """The nodes that change something in place, with the calls that lead to each and what it may change."""
         for frame, effects in self._code.effects.items():
             for node, found in effects.items():
                 for effect in found:
@@ -136,7 +137,7 @@ class World:
                         yield from ((node, frame.context, thing) for thing in reached)
 
     def may_be_made_by(self, node: ast.expr, library: str) -> bool:
-        """Whether an expression may be an object of a library's class, or a tuple of such; UNKNOWN is not counted."""
+        """Whether an expression may be an object of a library's class, or a tuple of these; UNKNOWN does not count."""
         found = self.of(node)
         parts = {t for thing in found for t in (self._heap.get((thing, ITEMS)) if thing.kind == "tuple" else [thing])}
         return self._code.gave_up or any(t.kind == "made" and t.name.startswith(library) for t in parts)
@@ -144,9 +145,9 @@ class World:
     # --- what happens ----------------------------------------------------------------------------------------
 
     def happens(self, body: Sequence[ast.stmt], besides: Collection[ast.stmt] = ()) -> Iterator[tuple[ast.AST, Effect]]:
-        """What running statements of the training scope does, in the functions that they call, too.
+        """The effects of running statements of the training scope, including those of the functions they call.
 
-        Each with the node in the statements at which it happens. Some statements may be left out.
+        Each with the node in the statements at which it occurs. `besides` are statements to leave out.
         """
         left_out = {n for stmt in besides for n in walk(stmt)}
         inside = [n for stmt in body for n in walk(stmt) if n not in left_out]
@@ -158,7 +159,7 @@ class World:
                     yield from ((node, effect) for effect in self._all_in(called))
 
     def _all_in(self, frame: Frame) -> frozenset[Effect]:
-        """What a call of a body does, in all that it calls."""
+        """The effects of a call of a body, including all calls it makes."""
         if frame not in self._done_by:
             frames, stack = {frame}, [frame]
             while stack:
@@ -170,7 +171,7 @@ class World:
         return self._done_by[frame]
 
     def functions_run(self, function: ast.FunctionDef) -> frozenset[ast.AST] | None:
-        """The functions that a call of one may run, itself among them; None where it may run anything."""
+        """The functions that a call of one may run, itself included; None if it may run anything."""
         frames = {f for f in self._code.effects.keys() | self._code.calls.keys() if f.owner is function}
         stack = [*frames]
         while stack:
@@ -188,15 +189,15 @@ class World:
 
     @cached_property
     def _escaped(self) -> frozenset[Thing]:
-        """All that unknown code may have got hold of."""
+        """Everything that may have escaped to unknown code."""
         return frozenset(self._heap.reach([UNKNOWN]))
 
     def changes(
         self, things: Collection[Thing], body: Sequence[ast.stmt], besides: Collection[ast.stmt] = ()
     ) -> Held | None:
-        """Where statements, but for some of them, may change things in place; None where they leave them as they are.
+        """Where statements, except `besides`, may change things in place; None if they do not.
 
-        What an environment's step changes of its own is left out: it may write into what it has returned before.
+        Changes by an environment's own step do not count: it may always write into what it returned before.
         """
         wanted = {*things}
         if self._code.gave_up:
@@ -204,7 +205,7 @@ class World:
         for node, effect in self.happens(body, besides):
             if effect.kind == "unknown":
                 if not wanted.isdisjoint(self._escaped):
-                    return Held(node, "runs code that is not known")
+                    return Held(node, "runs unknown code")
             elif node in self._roles.env_steps:
                 continue
             elif effect.thing is not None and effect.kind in ("changes", "changes all", "stores"):
@@ -214,7 +215,7 @@ class World:
         return None
 
     def reach(self, things: Collection[Thing]) -> Things:
-        """Things, and all that they hold, and so on."""
+        """Things and everything reachable from them."""
         return frozenset(t for thing in things for t in self._reached(thing))
 
     def _reached(self, thing: Thing) -> frozenset[Thing]:
@@ -227,7 +228,8 @@ class World:
         return {}
 
     def resets(self, node: ast.expr, body: Sequence[ast.stmt]) -> Held | None:
-        """Where statements may give an expression of names, attributes and items another value; None if they do not."""
+        """Where statements may change the value of an expression of names, attributes and items; None if they do
+        not."""
         names = {n.id for n in walk(node) if isinstance(n, ast.Name)}
         attributes = {n.attr: self.of(n.value) for n in walk(node) if isinstance(n, ast.Attribute)}
         holders = {t for things in attributes.values() for t in things}
@@ -249,7 +251,7 @@ class World:
                 if not holders.isdisjoint(changed):
                     return Held(at, f"may set .{next(iter(attributes))}")
             elif effect.kind == "unknown" and not holders.isdisjoint(self._escaped - {UNKNOWN}):
-                return Held(at, f"runs code that is not known, which may set .{next(iter(attributes))}")
+                return Held(at, f"runs unknown code, which may set .{next(iter(attributes))}")
         return None
 
     # --- who holds it ----------------------------------------------------------------------------------------
@@ -275,7 +277,7 @@ class World:
 
     @cached_property
     def _read_elsewhere(self) -> frozenset[Variable]:
-        """Variables that are read in a function inside their scope, whenever that is called."""
+        """Variables that a nested function reads, at whatever time it is called."""
         comprehensions = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
         found = set()
         for variable, scope in self._code.reads:
@@ -286,11 +288,11 @@ class World:
         return frozenset(found)
 
     def is_known(self, things: Collection[Thing]) -> bool:
-        """Whether all that may hold things is known: no code that is not known has got hold of them."""
+        """Whether all holders of the things are known: they have not escaped to unknown code."""
         return not self._code.gave_up and bool(things) and self._escaped.isdisjoint(things)
 
     def other_names(self, things: Collection[Thing], name: str) -> Held | None:
-        """What else than one variable of the training scope holds things; a function's parameters are left out."""
+        """What else holds things than one variable of the training scope; function parameters do not count."""
         for thing in sorted(things, key=in_order):
             for place in self._places.get(thing, ()):
                 if isinstance(place, Variable):
@@ -300,12 +302,13 @@ class World:
                     if parameter or (place.owner is self._roles.scope and place.name == name):
                         continue
                 if not isinstance(place, Variable) and (place[0] is UNKNOWN or place[1] == INSIDE):
-                    continue  # it was given to a function: what takes its place is given there
+                    continue  # the argument of a call, which the caller can replace
                 return Held(self._heap.since[place, thing], f"{_named(place)} is the same object")
         return None
 
     def outlives(self, things: Collection[Thing], names: Collection[str], turn: Sequence[ast.stmt]) -> Held | None:
-        """What may hold things from one turn of a loop to the next, beside variables of these names; None if nothing.
+        """What may hold objects from one turn of a loop to the next, other than variables of these names; None if
+        nothing.
 
         Args:
             things: the objects.
@@ -313,7 +316,7 @@ class World:
             turn: the body of the loop.
         """
         if self._code.gave_up or UNKNOWN in things:
-            return Held(None, "so much gets hold of so much in this script that nobody can tell what keeps it")
+            return Held(None, "the objects of this script hold each other in too many ways to tell what keeps it")
         inside = {n for stmt in turn for n in walk(stmt)}
         carried = exposed(turn, self._roles.counted)
         holding, stack = {*things}, sorted(things, key=in_order)
@@ -331,7 +334,7 @@ class World:
                     continue
                 holder, name = place
                 if holder is UNKNOWN:
-                    return Held(since, "it is given to what may keep it")
+                    return Held(since, "it is passed to code that may keep it")
                 if holder in holding or self._is_replaced(since, thing):
                     continue
                 holding.add(holder)
@@ -341,10 +344,10 @@ class World:
         return None
 
     def _is_replaced(self, since: ast.AST | None, thing: Thing) -> bool:
-        """Whether an attribute holds a thing from the first call of its method to the second alone.
+        """Whether an attribute holds a thing only between the first and the second call of its method.
 
-        That is how rewards are discounted forwards: `self.sums = x if self.sums is None else self.sums * gamma + x`,
-        with `if` and `else`. All that stores the attribute is in these two branches, and the second makes a new value.
+        Discounting rewards forwards does this: `self.sums = x if self.sums is None else self.sums * gamma + x`, written
+        with `if` and `else`. The attribute is stored only in these two branches, and the second makes a new value.
         """
         if not isinstance(since, ast.Attribute):
             return False
@@ -361,9 +364,9 @@ class World:
         return empty and len(made) == len(later) > 0 and not any(thing in self.of(value) for value in made)
 
     def _lives_on(self, place: Variable, inside: Collection[ast.AST]) -> bool:
-        """Whether a variable may be read in another turn than it is bound in, beside what its own scope tells.
+        """Whether a variable may be read in a later turn than the one that binds it, apart from reads in its own scope.
 
-        A function's variables end with its call, but for what functions in it read.
+        A function's variables end with its call, except those that nested functions read.
         """
         if place.owner is self._roles.tree.root and self._roles.scope is not place.owner:
             return True

@@ -1,1 +1,1 @@
-"""What the networks of a script are made of, compute and return; knows nothing of how they are compiled."""
+"""What a script's networks are made of, compute and return; knows nothing of how they are compiled."""

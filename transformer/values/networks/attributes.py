@@ -1,4 +1,4 @@
-"""What the values are that a network's constructor keeps: modules, numbers, lists of these, or something unknown."""
+"""The kinds of values that a network's constructor keeps: modules, numbers, lists of these, or something unknown."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ NESTED: Leaves = frozenset({"list", "nested"})
 UNKNOWN: Leaves = frozenset({"unknown"})
 
 LAYERS = layers()
-"""torch's modules that compute the same in training and evaluation and draw nothing."""
+"""torch's modules that compute the same in training and evaluation modes and draw no random numbers."""
 WRITING = names("tensor", memory="in place") - {"requires_grad_"}
 """Methods that write values into a tensor."""
 CONTAINERS = frozenset("Sequential ModuleList ModuleDict".split())
 SPACES = frozenset("observation_space action_space single_observation_space single_action_space".split())
 """Attributes of gym's environments."""
 NUMBERS = frozenset("int float bool str len".split())
-"""Builtins whose result is a number or a text, whatever they are given."""
+"""Builtins that always return a number or a text."""
 TO_NUMBER = frozenset("min max sum abs round tuple range".split())
-"""Builtins whose result is made of what they are given."""
+"""Builtins whose result is made of their arguments."""
 TO_LIST = frozenset("list reversed sorted enumerate zip".split())
-"""Those whose result can be changed, or used up."""
+"""Builtins whose result is mutable or an iterator."""
 REDUCING = names("numpy", reduces=True)
 ELEMENTWISE = names("numpy", rows=("element", "broadcast")) | {"ceil"}
-"""Functions of numpy that make a number of numbers, and an array of an array."""
+"""Functions of numpy that return a number if given numbers, and an array if given an array."""
 ARRAYS = frozenset("array asarray".split())
-"""Functions of numpy that make an array, a passing thing on the way to a product."""
+"""Functions of numpy that make an array, which is an intermediate step to a product."""
 OF_ARRAYS = names("array", reduces=True) | {"item", "numel"}
-"""Methods that make numbers of an array of numbers, unless they are told along which dimension."""
+"""Methods that reduce an array to a number, unless given a dimension."""
 
 
 DEEP = 20
-"""So many calls within each other are followed."""
+"""The maximum depth of nested calls."""
 
 
 class Unknown(Exception):
@@ -61,7 +61,7 @@ class Unknown(Exception):
 
 @dataclass(frozen=True)
 class Frame:
-    """A scope, and for a function that is called: what its parameters are given, in which frame."""
+    """A scope; for a called function, with the arguments of its parameters and the frame that they are from."""
 
     scope: ast.Module | ast.FunctionDef
     given: Mapping[str, ast.expr] = field(default_factory=dict)
@@ -69,17 +69,17 @@ class Frame:
 
     @property
     def key(self) -> Hashable:
-        """What tells it from other frames: what was given, by which calls."""
+        """Distinguishes it from other frames: the arguments, and the calls that pass them."""
         return self.scope, tuple(self.given.items()), self.caller and self.caller.key
 
     @property
     def depth(self) -> int:
-        """How many calls within each other it stands for."""
+        """The number of nested calls."""
         return 0 if self.caller is None else self.caller.depth + 1
 
 
 class Values:
-    """Follows values through names, parameters and the functions of the file that return them.
+    """Follows values through names, parameters and this file's functions.
 
     Args:
         roles: the script.
@@ -93,18 +93,18 @@ class Values:
         self._busy: set[tuple[str, ast.AST, ast.AST]] = set()
 
     def leaves(self, value: ast.AST | None, frame: Frame) -> Leaves:
-        """What the value of an expression may be, or be made of.
+        """The kinds that the value of an expression may be, or be made of.
 
         Raises:
-            Unknown: more than DEEP calls within each other make it: of functions that call themselves, say.
+            Unknown: more than DEEP nested calls make it, such as those of a recursive function.
         """
         if frame.depth > DEEP:
-            raise Unknown(f"line {getattr(value, 'lineno', 1)} is reached by too many calls within each other")
+            raise Unknown(f"line {getattr(value, 'lineno', 1)} is reached by too many nested calls")
         if isinstance(value, (ast.Constant, ast.JoinedStr)):
             return NUMBER
         if isinstance(value, ast.Name):
             return self._name(value.id, frame)
-        if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult):  # a list, several times
+        if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult):  # a repeated list
             sides = self.leaves(value.left, frame), self.leaves(value.right, frame)
             return NONE.union(*(s for s in sides if "list" in s)) or sides[0] | sides[1]
         if isinstance(value, (ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.Tuple, ast.Dict)):
@@ -132,7 +132,8 @@ class Values:
         return self._call(value, frame) if isinstance(value, ast.Call) else UNKNOWN
 
     def enter(self, function: ast.FunctionDef, call: ast.Call, caller: Frame) -> Frame | None:
-        """The frame of a function or a constructor under a call; None where it is not clear what gets what."""
+        """The frame of a called function or constructor; None if it is not clear which parameter gets which
+        argument."""
         method = isinstance(self._tree.parents[function], ast.ClassDef)
         receiver = ast.Constant(None) if method else None
         matched = bind_arguments(function, call, receiver)
@@ -142,13 +143,13 @@ class Values:
         return Frame(function, matched.defaults | given, caller)
 
     def function_called(self, call: ast.Call) -> ast.FunctionDef | None:
-        """The function of the file that a call runs, and nothing else: it is not decorated."""
+        """The function of this file that a call certainly runs: it is not decorated."""
         function = self._tree.function_called(call)
         plain = function is not None and all(self._tree.calls(d, *NO_GRAD) for d in function.decorator_list)
         return function if plain else None
 
     def class_called(self, call: ast.expr) -> ast.ClassDef | None:
-        """The class that a call makes an object of, where the file defines it once, at its top level."""
+        """The class that a call instantiates, if the file defines it once, at its top level."""
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
             return None
         name = call.func.id
@@ -158,18 +159,18 @@ class Values:
         return found[0] if once else None
 
     def is_builtin(self, name: str) -> bool:
-        """Whether a name is Python's own and nothing else in the file."""
+        """Whether a name is Python's builtin and nothing else in the file."""
         defined = any(isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n.name == name for n in self._tree.nodes)
         return hasattr(builtins, name) and not defined and name not in self.bound and name not in self._tree.imports
 
     @cached_property
     def bound(self) -> frozenset[str]:
-        """All names that the file binds by anything but imports and definitions."""
+        """All names that the file binds other than by imports and definitions."""
         return self._tree.bound | {n.arg for n in self._tree.of(ast.arg)}
 
     @cached_property
     def set_in_training(self) -> frozenset[str]:
-        """Names and attributes that the training loop, and what it calls, may set."""
+        """Names and attributes that the training loop, including what it calls, may set."""
         found = set()
         for node in self._roles.run_by_training:
             if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
@@ -184,7 +185,7 @@ class Values:
     def _name(self, name: str, frame: Frame) -> Leaves:
         key = name, frame.scope, frame.given.get(name, frame.scope)
         if key in self._busy:
-            return NONE  # a union over all ways to the name: this one adds nothing to the others
+            return NONE  # a cycle, which adds nothing to the union
         self._busy.add(key)
         try:
             found = [self._bound_by(s, name, frame) for s in statements(frame.scope.body)]
@@ -203,7 +204,7 @@ class Values:
             self._busy.discard(key)
 
     def _bound_by(self, stmt: ast.stmt, name: str, frame: Frame) -> Leaves | None:
-        """What a statement makes of a name, or puts into its list; None where it does neither."""
+        """What a statement binds a name to, or adds to its list; None if it does neither."""
         if isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Call):
             func = stmt.value.func
             if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == name:
@@ -237,7 +238,7 @@ class Values:
         return UNKNOWN
 
     def _kept(self, attribute: str, frame: Frame) -> Leaves:
-        """What a method's object keeps under an attribute that the method sets."""
+        """What the object of a method keeps in an attribute that the method sets."""
         key = f".{attribute}", frame.scope, frame.scope
         if key in self._busy:
             return NONE  # as for names: `self.size = self.size * 2`
@@ -249,7 +250,7 @@ class Values:
             self._busy.discard(key)
 
     def origin(self, value: ast.expr, frame: Frame) -> tuple[ast.expr, Frame]:
-        """A parameter's argument, and so on, in the place of the parameter."""
+        """The argument that a parameter stands for, through all callers; other values are returned as they are."""
         while isinstance(value, ast.Name) and value.id in frame.given and frame.caller is not None:
             value, frame = frame.given[value.id], frame.caller
         return value, frame
@@ -267,7 +268,7 @@ class Values:
                 and not any(isinstance(m, ast.Name) for m in made)
                 and all(self._is_space(m, where) for m in made)
             )
-        if isinstance(origin, ast.Call):  # PettingZoo's spaces are those of an agent
+        if isinstance(origin, ast.Call):  # PettingZoo has one space per agent
             origin = origin.func
         return isinstance(origin, ast.Attribute) and origin.attr in SPACES
 
@@ -304,7 +305,7 @@ class Values:
         return NUMBER if len(classes) == 1 and methods and _only_counts(methods[0]) else UNKNOWN
 
     def _classes_of(self, value: ast.expr, frame: Frame) -> list[ast.ClassDef]:
-        """The class of the file whose object a local name holds."""
+        """The class of this file whose instance a local name is."""
         if not isinstance(value, ast.Name):
             return []
         made = [s.value for s in statements(frame.scope.body) if isinstance(s, ast.Assign) and _binds(s, value.id)]
@@ -312,13 +313,13 @@ class Values:
         return [c for c in classes if c is not None] if len(classes) == 1 else []
 
     def _imported(self, node: ast.expr) -> str:
-        """The qualified name of what an expression stands for, where nothing but imports binds the name before it."""
+        """The qualified name of an expression whose root is bound only by imports."""
         name, kinds = root(node), (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
         defined = any(isinstance(n, kinds) and n.name == name for n in self._tree.root.body)
         return "" if defined or name in self.bound else self._tree.qualified(node) or ""
 
     def makes_module(self, call: ast.Call, frame: Frame) -> bool:
-        """Whether a call makes a known module, or a parameter; classes of the file are looked through."""
+        """Whether a call makes a known module or a parameter; classes of this file are looked through."""
         name = self._imported(call.func)
         last = name.rpartition(".")[2]
         if name in ("torch.nn.Parameter", "torch.nn.parameter.Parameter"):
@@ -336,7 +337,7 @@ class Values:
 
 
 def initializes_all(tree: Tree, asked: ast.Attribute) -> bool:
-    """Whether `net.modules` is called to go through all parts, in a loop that writes values into parameters alone."""
+    """Whether `net.modules` is called in a loop over all parts that only writes values into parameters."""
     call = tree.parents[asked]
     loop = tree.parents[call] if isinstance(call, ast.Call) and call.func is asked else None
     return (
@@ -350,7 +351,7 @@ def initializes_all(tree: Tree, asked: ast.Attribute) -> bool:
 
 
 def only_initializes(tree: Tree, body: Sequence[ast.stmt]) -> bool:
-    """Whether statements do nothing but write values into parameters: `nn.init.orthogonal_(m.weight)`."""
+    """Whether statements only write values into parameters: `nn.init.orthogonal_(m.weight)`."""
     for node in (n for s in body for n in walk(s)):
         if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
             return False
@@ -374,7 +375,7 @@ def no_class(made: ast.ClassDef, call: ast.Call, frame: Frame) -> None:
 
 
 def kept_by(function: ast.FunctionDef | ast.Module) -> Iterator[tuple[str, ast.expr | None]]:
-    """The attributes of `self` that a method sets, each with its value; None where it is not one plain value."""
+    """The attributes of `self` that a method sets, each with its value, or None if that is not a single plain value."""
     own = function.args.args[0].arg if isinstance(function, ast.FunctionDef) and function.args.args else ""
     for stmt in statements(function.body):
         for node in stores(stmt):
@@ -385,7 +386,7 @@ def kept_by(function: ast.FunctionDef | ast.Module) -> Iterator[tuple[str, ast.e
 
 
 def stores(stmt: ast.stmt) -> Iterator[ast.Attribute | ast.Subscript]:
-    """The attributes and elements that a statement sets or deletes; those of its blocks are their statements'."""
+    """The attributes and elements that a statement sets or deletes, excluding statements in its blocks."""
     for node in own_nodes(stmt):
         if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
             yield node
@@ -402,17 +403,17 @@ def own_nodes(stmt: ast.stmt) -> Iterator[ast.AST]:
 
 
 def _around(leaves: Leaves) -> Leaves:
-    """What a list is of elements that are made of this."""
+    """The kinds of a list of elements of these kinds."""
     return leaves | (NESTED if "list" in leaves else LIST)
 
 
 def _element(leaves: Leaves) -> Leaves:
-    """What an element is of a list that is made of this."""
+    """The kinds of an element of a list of these kinds."""
     return leaves if "nested" in leaves else leaves - LIST
 
 
 def _values(value: ast.expr) -> list[ast.expr]:
-    """The values of a written dictionary, whose keys are names; anything else itself."""
+    """The values of a dict display with names as keys; anything else is returned as it is."""
     return value.values if isinstance(value, ast.Dict) and None not in value.keys else [value]
 
 
@@ -421,7 +422,7 @@ def _binds(stmt: ast.Assign, name: str) -> bool:
 
 
 def _part(target: ast.expr, value: ast.expr, name: str) -> ast.expr | None:
-    """The value that a target of an assignment gives a name, or one that stands for its elements."""
+    """The value that an assignment gives a name within its target, or an expression for its elements."""
     if isinstance(target, ast.Name):
         return value if target.id == name else None
     inside = any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) for n in walk(target))
@@ -429,7 +430,7 @@ def _part(target: ast.expr, value: ast.expr, name: str) -> ast.expr | None:
 
 
 def _only_counts(method: ast.FunctionDef) -> bool:
-    """Whether a method computes its result by arithmetic of attributes and numbers alone."""
+    """Whether a method computes its result only by arithmetic on attributes and numbers."""
     allowed = (ast.Return, ast.Assign, ast.Tuple, ast.Name, ast.Attribute, ast.Constant, ast.BinOp, ast.UnaryOp)
     rest = (ast.Subscript, ast.operator, ast.unaryop, ast.expr_context, ast.Expr)
     return all(isinstance(n, allowed + rest) for stmt in method.body for n in walk(stmt))

@@ -1,4 +1,4 @@
-"""Which statements of a scope only compute with tensors, so that they may be moved into a function, and compiled."""
+"""Which statements of a scope only compute with tensors, so that they may be moved into a function and compiled."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ from transformer.values.networks.without_gradients import differs, layer_differs
 from transformer.values.tensors import Tensors
 
 MAKING = frozenset({"torch.Tensor", *OF_TYPE, *(f"torch.{n}" for n in names("torch", made="of host"))})
-"""Functions that make a tensor of what the host holds."""
+"""Functions that make a tensor from host values."""
 MOMENTS = frozenset("T loc logits mean mode probs scale stddev variance".split())
 """Attributes of tensors and of distributions that are tensors."""
 BOTH = frozenset("values indices".split())
-"""What `x.max(1)` has, and what chooses otherwise along a dimension."""
+"""The results of `x.max(1)`, and of similar selections along a dimension."""
 CHOOSING = frozenset("max min median mode sort topk kthvalue cummax cummin".split())
 CHANGES = names("tensor", memory=("new", "shared"))
-"""What a tensor is asked for on its way out of a computation."""
+"""Methods called on a tensor as it leaves a computation."""
 
 
 class Computing:
-    """Looks at statements of a function, one after the other, and knows the names that they have bound.
+    """Examines the statements of a function in order, and tracks the names that they bind.
 
     Args:
         roles: the script.
@@ -67,21 +67,21 @@ class Computing:
         self.begin(scope.body[0])
 
     def begin(self, first: ast.stmt) -> None:
-        """Know nothing, and look at statements from this one on."""
+        """Start over at a statement, with no names known."""
         self._first = first
         self.known: set[str] = set()
         """Names that the statements have bound."""
         self.inputs: dict[str, None] = {}
-        """Names from above them that they read: of tensors, or of what a condition asks."""
+        """Names bound above them that they read: tensors, or what a condition tests."""
         self.distributions: set[str] = set()
         """Those of the names bound that are, or may be, distributions."""
         self.calls_network = self.draws = self.records = False
         self.in_order = True
-        """Whether nothing that stays stands between the statements so far: then a network may do more than compute."""
+        """Whether the statements so far are contiguous: then a network may do more than compute."""
         self._quiet = without_gradients(self._tree, first)
 
     def statement(self, stmt: ast.stmt) -> bool:
-        """Whether a statement only computes; if so, the names that it binds are known from now on."""
+        """Whether a statement only computes; if so, the names that it binds are known from then on."""
         before = dict(self.inputs), set(self.known), set(self.distributions)
         flags = self.calls_network, self.draws, self.records
         if self._statement(stmt):
@@ -116,7 +116,7 @@ class Computing:
                 if not all(self._statement(s) for s in side):
                     return False
                 sides.append(self.known)
-            self.known = sides[0] & sides[1]  # what one side binds is known below only if the other does so, too
+            self.known = sides[0] & sides[1]  # below, only names that both sides bind are known
             return True
         if isinstance(stmt, ast.With):
             enters = [i.context_expr for i in stmt.items if i.optional_vars is None]
@@ -171,8 +171,8 @@ class Computing:
     def _call(self, call: ast.Call) -> bool:
         func, name = call.func, meaning(self._tree, call.func)
         if not name and self._tree.qualified(func):
-            return False  # a name that may stand for something else here
-        if unparse(call) in self._roles.history.drawn:  # as the transform sampling has written it
+            return False  # here, the name may be something else
+        if unparse(call) in self._roles.history.drawn:  # as written by the transform `sampling`
             self.draws = True
             return names_in([call]) - {"torch"} <= self.known
         if any(k.arg is None or k.arg in OTHERWISE for k in call.keywords):
@@ -201,7 +201,7 @@ class Computing:
         return all(self._expression(a) or self._is_index(a) for a in given)
 
     def _is_network(self, call: ast.Call) -> bool:
-        """Whether a call runs a network of which all is known: one that the object keeps, or the object itself."""
+        """Whether a call runs a fully known network: one that the object keeps, or the object itself."""
         if calls_itself(call, self._own):
             cls = self._class
             return cls is not None and self._sealed.runs(cls, "forward")
@@ -212,11 +212,12 @@ class Computing:
 
     @property
     def _trusts(self) -> bool:
-        """Whether the same call of a network in the same place is all that is asked for: so it is without gradients."""
+        """Whether any network may be called, because the same call stays in the same place; so it is without
+        gradients."""
         return self.in_order and (self._quiet or self._stays)
 
     def _is_trained(self, call: ast.Call) -> bool:
-        """Whether a call runs a trained network, or another module, that has a name or that the object keeps."""
+        """Whether a call runs a trained network or another module, by its name or as an attribute of the object."""
         func = call.func
         if isinstance(func, ast.Attribute) and self._tree.methods(func.attr) and func.attr not in self._keeps:
             func = func.value  # self.actor.act(state)
@@ -234,7 +235,7 @@ class Computing:
         return frozenset(name for method in methods for name, _ in kept_by(method))
 
     def _is_flag(self, name: str) -> bool:
-        """Whether a name is a parameter that is True or False, as each call says; it is one of the inputs, then."""
+        """Whether a name is a parameter to which every call passes True or False; if so, it becomes an input."""
         function = self._scope
         if not isinstance(function, ast.FunctionDef) or function is self._roles.scope:
             return False
@@ -271,7 +272,8 @@ class Computing:
         return isinstance(node, ast.Constant)
 
     def _is_steady(self, test: ast.expr) -> bool:
-        """Whether a condition asks what is the same in each step: an option of the object, or what is left out."""
+        """Whether a condition has the same value in each step: it tests an option of the object or an omitted
+        parameter."""
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             return self._is_steady(test.operand)
         if isinstance(test, ast.Attribute):
@@ -283,7 +285,7 @@ class Computing:
         return False
 
     def _has_default(self, name: str) -> bool:
-        """Whether a name is a parameter that is None, True or False unless a caller says otherwise, and stays so."""
+        """Whether a name is a parameter with the default None, True or False that is not bound again."""
         if not isinstance(self._scope, ast.FunctionDef):
             return False
         args = self._scope.args
@@ -297,7 +299,7 @@ class Computing:
         )
 
     def _is_input(self, name: str) -> bool:
-        """Whether a name is a tensor above the statements; it is one of their inputs, then."""
+        """Whether a name is a tensor above the statements; if so, it becomes an input."""
         bindings = self._before(name)
         shown = bool(bindings) and all(
             self._is_given(name) if stmt is None else self._binds_tensor(stmt, name) for stmt in bindings
@@ -321,7 +323,7 @@ class Computing:
         return bool(values) and all(self._makes_tensor(v) for v in values)
 
     def _is_of_host(self, value: ast.expr) -> bool:
-        """Whether a tensor that is known as one is made of what the host holds, so that it has no gradient."""
+        """Whether a known tensor is made from values of the host, so that it has no gradient."""
         while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and not self._makes(value):
             value = self._changed(value) or value.func.value
         return self._makes(value)
@@ -336,19 +338,19 @@ class Computing:
         return isinstance(value, ast.Call) and meaning(self._tree, value.func) in MAKING
 
     def _makes_tensor(self, value: ast.expr) -> bool:
-        """Whether a value is a tensor that is made of what the host holds, or by a network, and moved or reshaped."""
+        """Whether a value is a tensor made from host values or by a network, perhaps moved or reshaped."""
         while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
             func, inner = value.func, self._changed(value)
             if self._makes(value) or self._is_network(value):
                 return True
-            cast = func.attr == "type" and value.args  # without arguments it is a text
+            cast = func.attr == "type" and value.args  # without arguments it returns a text
             if inner is None and func.attr not in CHANGES - {"numpy"} and not cast:
                 return False
             value = inner or func.value
         return self._makes(value)
 
     def _is_given(self, name: str) -> bool:
-        """Whether a parameter is a tensor in each call, or is left out, which a condition asks."""
+        """Whether each call passes a tensor for a parameter, or omits it, which a condition tests."""
         function, tensors = self._scope, self._roles.get(Tensors)
         if not isinstance(function, ast.FunctionDef) or name not in self._parameters() or function is self._roles.scope:
             return False
@@ -368,7 +370,7 @@ class Computing:
         return bool(calls)
 
     def _bound_to_tensors(self, node: ast.expr, seen: set[ast.AST]) -> bool:
-        """Whether an expression of the training scope is a tensor by what its names are bound to there, or None."""
+        """Whether an expression of the training scope is a tensor or None, judged by the bindings of its names."""
         if isinstance(node, ast.Constant):
             return node.value is None and bool(seen)
         if not isinstance(node, ast.Name) or self._tree.scope_of(node) is not self._roles.scope:
@@ -381,7 +383,7 @@ class Computing:
         return None not in bindings and all(v and all(self._bound_to_tensors(e, seen) for e in v) for v in values)
 
     def _calls(self, function: ast.FunctionDef) -> list[ast.Call]:
-        """Whatever calls something under the function's name."""
+        """All calls of anything with the function's name."""
         calls = self._tree.of(ast.Call)
         return [c for c in calls if function.name in (getattr(c.func, "id", ""), self._tree.last_name(c.func))]
 
@@ -390,7 +392,7 @@ class Computing:
 
 
 def _gives_both(call: ast.Call) -> bool:
-    """Whether a call gives values and indices: `x.max(1)`."""
+    """Whether a call returns values and indices: `x.max(1)`."""
     name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
     return name in CHOOSING and bool(call.args or call.keywords or name not in ("max", "min", "median"))
 
@@ -401,10 +403,10 @@ def _is_none(test: ast.Compare) -> bool:
 
 
 class Sealed:
-    """The networks of a script of which all is known that they compute, and numbers that stay.
+    """The networks of a script that are fully known, and numbers that stay the same.
 
-    They are layers of torch, and modules of this file, that compute the same bits without gradients (see `differs`),
-    change nothing that they are given, and stay what they were made of (see `sealed`).
+    The networks are layers of torch and modules of this file that compute the same bits without gradients (see
+    `differs`), do not change their arguments, and keep their parts (see `sealed`).
     """
 
     def __init__(self, roles: Roles) -> None:
@@ -413,20 +415,20 @@ class Sealed:
         self._sealed: dict[tuple[ast.ClassDef, str | None], bool] = {}
 
     def networks(self, cls: ast.ClassDef) -> frozenset[str]:
-        """The attributes that a class's constructor alone sets, each to such a network or to a parameter."""
+        """The attributes that only the constructor of a class sets, each to a parameter or a network of this kind."""
         if cls not in self._networks:
-            self._networks[cls] = frozenset()  # of a class that makes objects of itself nothing is known
+            self._networks[cls] = frozenset()  # a class that instantiates itself is unknown
             self._networks[cls] = frozenset(
                 name
                 for name, frame, value in _kept_once(self._roles, cls)
-                if not set(_gathered(value)) & scope_access(frame.scope.body).binds  # what may be filled later
+                if not set(_gathered(value)) & scope_access(frame.scope.body).binds  # may be filled later
                 and self._is_network(value, frame)
                 and (self._is_parameter(value) or stays(self._roles, self._uses(ast.Attribute, name)))
             )
         return self._networks[cls]
 
     def named(self, scope: Scope) -> frozenset[str]:
-        """The names that are bound once, above the training loop, to such networks, and that a scope sees."""
+        """The names visible in a scope that are bound once, above the training loop, to networks of this kind."""
         roles, tree = self._roles, self._tree
         if scope is not roles.scope and not isinstance(roles.scope, ast.Module):
             return frozenset()
@@ -443,12 +445,12 @@ class Sealed:
         )
 
     def is_parameter(self, name: str) -> bool:
-        """Whether a name of the scope that trains is bound once, to a parameter."""
+        """Whether a name of the training scope is bound once, to a parameter."""
         value = self._roles.only_value(name)
         return value is not None and self._is_parameter(value)
 
     def numbers(self, cls: ast.ClassDef) -> frozenset[str]:
-        """The attributes that a class's constructor alone sets, to numbers, devices and the like."""
+        """The attributes that only the constructor of a class sets, to numbers, devices and similar values."""
         values = Values(self._roles, no_class)
         return frozenset(
             name
@@ -460,7 +462,7 @@ class Sealed:
         return isinstance(value, ast.Call) and self._tree.names.builtin(value.func) == "isinstance"
 
     def runs(self, cls: ast.ClassDef, called: str | None = None) -> bool:
-        """Whether an object of a module's class computes, and nothing else, by what its constructor has made it of."""
+        """Whether an object of a module's class only computes, given what its constructor makes it of."""
         key = cls, called
         if key not in self._sealed:
             self._sealed[key] = False
@@ -492,7 +494,7 @@ class Sealed:
             raise Unknown(f"line {call.lineno} makes {made.name}()")
 
     def _is_parameter(self, value: ast.expr) -> bool:
-        """Whether a value is a parameter: whatever it is called by, only its own values can change."""
+        """Whether a value is a parameter, of which only the values can change."""
         return isinstance(value, ast.Call) and meaning(self._tree, value.func) == "torch.nn.Parameter"
 
     def _uses(self, kind: type[ast.Name] | type[ast.Attribute], name: str) -> list[ast.Name | ast.Attribute]:
@@ -500,7 +502,7 @@ class Sealed:
 
 
 def _gathered(value: ast.expr) -> Iterator[str]:
-    """The names that a value may be, or may hold as a part: those that no layer is made with."""
+    """The names that a value may be or contain, except arguments of layers."""
     if isinstance(value, ast.Name):
         yield value.id
     elif isinstance(value, ast.Call):
@@ -514,7 +516,7 @@ def _gathered(value: ast.expr) -> Iterator[str]:
 
 
 def _own_attributes(method: ast.FunctionDef) -> set[str]:
-    """The attributes of its object that a method names."""
+    """The attributes of `self` that a method mentions."""
     own = first_parameter(method)
     found = (n for s in method.body for n in walk(s) if isinstance(n, ast.Attribute))
     return {n.attr for n in found if isinstance(n.value, ast.Name) and n.value.id == own}
@@ -528,14 +530,14 @@ def _leaves(values: Values, value: ast.expr, frame: Frame) -> object:
 
 
 def _kept_once(roles: Roles, cls: ast.ClassDef) -> Iterator[tuple[str, Frame, ast.expr]]:
-    """The attributes that the constructor sets, each by one plain value, and nothing else in the file does."""
+    """The attributes that the constructor sets, each to one plain value, and nothing else in the file sets."""
     constructor = next((s for s in cls.body if isinstance(s, ast.FunctionDef) and s.name == "__init__"), None)
     if constructor is None:
         return
     kept = list(kept_by(constructor))
     stored = (n for n in roles.tree.of(ast.Attribute) if not isinstance(n.ctx, ast.Load))
     elsewhere = {n.attr for n in stored if not _in_constructor(roles, n)}
-    elsewhere |= {  # a part of a network that is put in another's place
+    elsewhere |= {  # a part of a network that replaces another
         n.value.attr
         for n in roles.tree.of(ast.Subscript)
         if not isinstance(n.ctx, ast.Load) and isinstance(n.value, ast.Attribute)
@@ -546,7 +548,7 @@ def _kept_once(roles: Roles, cls: ast.ClassDef) -> Iterator[tuple[str, Frame, as
 
 
 def _in_constructor(roles: Roles, node: ast.Attribute) -> bool:
-    """Whether a constructor sets an attribute of its own object; no class is derived from another of this file."""
+    """Whether a constructor sets an attribute of its own object; subclassing within this file is excluded."""
     scope = roles.tree.scope_of(node)
     if not isinstance(scope, ast.FunctionDef) or scope.name != "__init__":
         return False

@@ -1,4 +1,4 @@
-"""Whether a script makes distributions, and what they compute to check their arguments."""
+"""Whether a script makes distributions, and what they compute when they check their arguments."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from transformer.syntax.query import pairwise
 from transformer.syntax.tree import Tree
 
 DISTRIBUTIONS = "torch.distributions."
-"""How the names of what the module holds begin."""
+"""The prefix of the names in the module."""
 NOT_MADE = frozenset(["Distribution"])
-"""Classes that are only asked for."""
+"""Classes that are only used in tests of type."""
 
 
 def is_made(tree: Tree, node: ast.expr) -> bool:
-    """Whether an expression is a call of a class of torch's distributions."""
+    """Whether an expression is a call of a class of torch.distributions."""
     name = tree.qualified(node.func) or "" if isinstance(node, ast.Call) else ""
     return name.startswith(DISTRIBUTIONS) and name.rpartition(".")[2][:1].isupper()
 
 
 def may_make(roles: Roles, code: Iterable[ast.AST] | None = None) -> bool:
-    """Whether training may make a distribution: the file speaks of them, or a network's class stands in another.
+    """Whether training may make a distribution: the file mentions them, or a network's class is in another file.
 
-    With the nodes of some code, and of what it calls: whether that code may.
+    Given the nodes of some code and of its callees: whether that code may.
     """
     made = [value for name in roles.modules for _, value in roles.assignments(name)]
     kept = {path.rpartition(".")[2] for path in roles.networks if path.startswith("self.")}
-    if kept:  # self.actor = Actor(): an agent keeps them
+    if kept:  # an agent keeps its networks: self.actor = Actor()
         stores = [(t, v) for s in roles.tree.of(ast.Assign) for t, v in pairwise(s) if isinstance(t, ast.Attribute)]
         made += [value for target, value in stores if isinstance(target, ast.Attribute) and target.attr in kept]
     here = bool(made) and all(roles.tree.constructor(value) is not None for value in made)

@@ -1,4 +1,4 @@
-"""How a network's distribution may be drawn from in a graph: by what its `sample()` computes, without its checks.
+"""How a CUDA graph can draw from a network's distribution: what its `sample()` computes, without the checks.
 
 The checks of `torch.normal()` and `torch.multinomial()` read a tensor on the host.
 """
@@ -16,29 +16,29 @@ from transformer.values.networks.attributes import kept_by
 NORMAL = "{torch}.randn_like({x}.loc).mul_({x}.scale).add_({x}.loc).detach()"
 """As `torch.normal(loc, scale)`: standard normal numbers in the dtype of `loc`, multiplied in place, then added to."""
 CATEGORICAL = "({x}.probs / {torch}.empty_like({x}.probs).exponential_(1)).argmax(-1)"
-"""As `torch.multinomial(probs, 1)`: the first of exponential clocks with these rates to ring."""
+"""As `torch.multinomial(probs, 1)`: the first of exponential clocks with these rates."""
 BY_CLASS = {"Normal": (NORMAL, "loc", 0), "Categorical": (CATEGORICAL, "logits", 1)}
-"""By class of torch.distributions: the draw; the parameter, and its place, whose layout in memory it hangs on."""
+"""By class of torch.distributions: the draw, and the parameter (with its index) on whose memory layout it depends."""
 PARAMETERS = ("loc", "scale", "probs", "logits")
-"""Keywords of a distribution that leave its own checks on, which see what those of the draw would."""
+"""Keywords of a distribution that leave its own checks on, which find the same errors as those of the draw."""
 KEEPS_LAYOUT = names("tensor", "torch", rows="element", memory="new")
-"""Functions and methods whose result lies in memory as what they are given."""
+"""Functions and methods whose result has the memory layout of their argument."""
 DENSE = ("torch.nn.Linear", "torch.nn.LayerNorm")
-"""Modules whose results lie in memory row by row, whatever they are given."""
+"""Modules whose results are always contiguous."""
 LEFT_AS_IT_IS = frozenset("weight bias in_features out_features parameters named_parameters".split())
-"""What may be asked of a module without making another of it."""
+"""Attributes of a module whose use does not change it."""
 
 
 def in_one_line(tree: Tree, call: ast.Call) -> str | None:
-    """What draws the bits of `x.sample()` in one expression, in a method of a network.
+    """An expression that draws the same bits as `x.sample()`, in a method of a network.
 
     Args:
         tree: the script.
         call: `x.sample()`, for a plain name x.
 
     Returns:
-        the expression; None where it is not shown that x is one of BY_CLASS, whose parameter lies in memory row by
-        row: numbers are drawn in the order of memory.
+        the expression; None unless x is shown to be one of BY_CLASS with a contiguous parameter: numbers are drawn in
+        the order of memory.
     """
     assert isinstance(call.func, ast.Attribute)
     assert isinstance(call.func.value, ast.Name)
@@ -49,7 +49,7 @@ def in_one_line(tree: Tree, call: ast.Call) -> str | None:
     name = call.func.value.id
     made = _only_value(method, name)
     if "set_default_validate_args" in tree.mentioned:
-        return None  # the draw's own checks may be the only ones
+        return None  # the checks of the draw may be the only ones
     qualified = (tree.qualified(made.func) or "") if isinstance(made, ast.Call) else ""
     kind = qualified.rpartition(".")[2]
     if not qualified.startswith("torch.distributions.") or kind not in BY_CLASS or not isinstance(made, ast.Call):
@@ -63,7 +63,7 @@ def in_one_line(tree: Tree, call: ast.Call) -> str | None:
 
 
 def _only_value(function: ast.FunctionDef, name: str) -> ast.expr | None:
-    """What the one statement of a function that binds a name gives it."""
+    """The value of a name that exactly one statement of a function binds."""
     if name in parameters(function):
         return None
     bound = [s for s in statements(function.body) if name in access(s).binds]
@@ -73,7 +73,7 @@ def _only_value(function: ast.FunctionDef, name: str) -> ast.expr | None:
 
 
 def _is_dense(tree: Tree, cls: ast.ClassDef, method: ast.FunctionDef, value: ast.expr) -> bool:
-    """Whether a tensor is known to lie in memory row by row: what a linear layer returns, element by element."""
+    """Whether a tensor is known to be contiguous: the output of a linear layer, after elementwise functions."""
     if isinstance(value, ast.Name):
         made = _only_value(method, value.id)
         return made is not None and _is_dense(tree, cls, method, made)
@@ -98,7 +98,7 @@ def _is_dense(tree: Tree, cls: ast.ClassDef, method: ast.FunctionDef, value: ast
 
 
 def _leaves(tree: Tree, use: ast.expr) -> bool:
-    """Whether a module is only called, or asked for what it has."""
+    """Whether a module is only called, or read."""
     parent = tree.parents[use]
     if isinstance(parent, ast.Attribute):
         return parent.attr in LEFT_AS_IT_IS
@@ -106,9 +106,10 @@ def _leaves(tree: Tree, use: ast.expr) -> bool:
 
 
 def _ends_dense(tree: Tree, module: ast.expr, depth: int = 6) -> bool:
-    """Whether what an expression makes is a module that ends with a linear layer.
+    """Whether an expression makes a module that ends with a linear layer.
 
-    Functions of the file are followed that return what they are given first, to initialise it, or what they make.
+    Functions of this file are followed if they return their first argument, for example after initialising it, or what
+    they make.
     """
     if not isinstance(module, ast.Call) or not depth:
         return False

@@ -1,4 +1,4 @@
-"""The heads of networks: the linear layers that give what an update computes with."""
+"""The heads of networks: the linear layers whose results an update computes with."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from transformer.syntax.query import (
 from transformer.values.networks.attributes import Unknown, kept_by
 
 PRODUCTS = frozenset("Linear Conv1d Conv2d Conv3d".split())
-"""torch's modules that autocast computes in its own dtype."""
+"""torch's modules that autocast runs in its own dtype."""
 OTHERS = frozenset(
     "Tanh ReLU ReLU6 LeakyReLU ELU SELU CELU SiLU Mish GELU Softplus Softsign Sigmoid LogSigmoid Identity Flatten "
     "Unflatten LayerNorm MaxPool1d MaxPool2d AvgPool2d".split()
 )
-"""Those that take whatever dtype they are given, and return float32 where they are given it."""
+"""torch's modules that accept any dtype and return float32 for float32."""
 MODULES = PRODUCTS | OTHERS | frozenset("Module Sequential ModuleList Parameter".split())
 OWN_PRODUCTS = frozenset(
     "matmul mm bmm mv dot addmm addmv addbmm baddbmm einsum tensordot inner outer ger linear bilinear multi_dot "
     "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d scaled_dot_product_attention".split()
 )
-"""Functions and methods of torch that compute products of matrices."""
+"""Functions and methods of torch that compute matrix products."""
 DISTRIBUTIONS = frozenset("Distribution Categorical Normal Independent Bernoulli Beta LogNormal Laplace".split())
-"""torch's distributions that compute element by element."""
+"""torch's elementwise distributions."""
 OF_MODULE = frozenset("parameters named_parameters state_dict load_state_dict train eval zero_grad modules".split())
 """Methods of nn.Module that compute nothing."""
 
@@ -41,8 +41,8 @@ OF_MODULE = frozenset("parameters named_parameters state_dict load_state_dict tr
 class Heads:
     """The heads of the trained networks that functions call, as the calls of nn.Linear that make them.
 
-    All that a network returns is computed from heads' results, so it is float32 where these are; what else its layers
-    compute goes into layers only.
+    Everything that a network returns is computed from the results of heads, so it is float32 if those are; the results
+    of other layers go only into layers.
     """
 
     def __init__(self, roles: Roles) -> None:
@@ -63,10 +63,10 @@ class Heads:
         return [call for call in calls if self._layer(call) in PRODUCTS and call not in self._heads]
 
     def add(self, function: ast.FunctionDef) -> list[ast.stmt]:
-        """Take in the networks that a function calls; returns the statements that call them.
+        """Record the networks that a function calls; return the statements that call them.
 
         Raises:
-            Unknown: a network may return something else than what heads and float32 give.
+            Unknown: a network may return something not computed from heads and float32 values.
         """
         found: dict[ast.stmt, None] = {}
         for name in walk(function):
@@ -82,7 +82,7 @@ class Heads:
         return list(found)
 
     def _called(self, name: ast.Name) -> ast.Call | None:
-        """The call of a network or of a method of it; None where it is only asked for parameters, or its mode is set.
+        """The call of a network or of its method; None if only its parameters are read or its mode is set.
 
         Raises:
             Unknown: the network is used in another way.
@@ -97,10 +97,10 @@ class Heads:
         if called and (node is name or (isinstance(node, ast.Attribute) and node.value is name)):
             assert isinstance(parent, ast.Call)
             return parent
-        raise Unknown(f"line {name.lineno} uses {name.id} in another way than by its methods")
+        raise Unknown(f"line {name.lineno} uses {name.id} other than by calling its methods")
 
     def _is_tensor(self, name: ast.Name, read: ast.Attribute) -> bool:
-        """Whether an attribute of a network that is read is a parameter, and none of its layers."""
+        """Whether an attribute read from a network is a parameter, not a layer."""
         first = self._tree.parents[name]
         assert isinstance(first, ast.Attribute)
         cls = self._class_of(name)
@@ -111,46 +111,46 @@ class Heads:
         made = [value for _, value in self._roles.assignments(name.id)]
         constructor = self._tree.constructor(made[0]) if len(made) == 1 else None
         if constructor is None:
-            raise Unknown(f"{name.id} is not made once, of a class of this file")
+            raise Unknown(f"{name.id} is not made exactly once, from a class of this file")
         cls = self._tree.classes[ast.unparse(constructor.func)]
         for used in self._tree.used_classes(cls):
             self._check(used)
             self._classes[used] = None
         if [self._tree.qualified(base) for base in cls.bases] != ["torch.nn.Module"]:
-            raise Unknown(f"line {cls.lineno}: {cls.name} is derived from something else than nn.Module")
+            raise Unknown(f"line {cls.lineno}: {cls.name} is not derived directly from nn.Module")
         return cls
 
     def _check(self, cls: ast.ClassDef) -> None:
-        """Nothing in a class, or in a function that it may call, computes a product of matrices but torch's layers.
+        """Check that in a class, and in functions that it may call, only torch's layers compute matrix products.
 
         Raises:
-            Unknown: something may.
+            Unknown: something else may.
         """
         for node in (n for n in self._roles.reached([cls]) if isinstance(n, ast.expr)):
             if self._is_product(node):
-                raise Unknown(f"line {node.lineno} computes a product of matrices by itself")
+                raise Unknown(f"line {node.lineno} computes a matrix product outside a layer")
             module, _, name = (self._tree.qualified(node) or "").rpartition(".")
             whole = module.startswith("torch.distributions") and name[:1].isupper() and name not in DISTRIBUTIONS
             if whole or (module == "torch.nn" and name not in MODULES | {"init", "functional", "utils"}):
                 raise Unknown(f"line {node.lineno}: what {ast.unparse(node)} does under autocast is not known")
 
     def _is_product(self, node: ast.AST) -> bool:
-        """Whether a product of matrices, or the name of what computes one."""
+        """Whether a node is a matrix product, or the name of a function that computes one."""
         if isinstance(node, ast.BinOp):
             return isinstance(node.op, ast.MatMult)
         return isinstance(node, (ast.Name, ast.Attribute)) and self._tree.last_name(node) in OWN_PRODUCTS
 
     def _plain(self, call: ast.Call) -> ast.stmt:
-        """The simple statement of a call."""
+        """The simple statement that contains a call."""
         stmt = self._tree.statement(call)
         if not isinstance(stmt, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr)):
-            raise Unknown(f"line {call.lineno} calls a network in a statement with others inside")
+            raise Unknown(f"line {call.lineno} calls a network in a compound statement")
         if any(map(self._is_product, self._roles.reached([stmt]))):
-            raise Unknown(f"line {call.lineno} computes a product of matrices, too")
+            raise Unknown(f"line {call.lineno} also computes a matrix product")
         return stmt
 
     def _enter(self, cls: ast.ClassDef, name: str, line: int) -> None:
-        """Take in what a method returns, or a layer that is called in its place."""
+        """Record what a method returns, or the layer that is called instead."""
         method = next((s for s in cls.body if isinstance(s, ast.FunctionDef) and s.name == name), None)
         if method is not None:
             self._method(cls, method)
@@ -158,7 +158,7 @@ class Heads:
             self._attribute(cls, name, line)
 
     def _method(self, cls: ast.ClassDef, method: ast.FunctionDef) -> None:
-        """Take in the layers whose results may be used for anything but as layers' inputs."""
+        """Record the layers whose results are used other than as inputs of layers."""
         if method in self._seen:
             return
         self._seen.add(method)
@@ -174,13 +174,13 @@ class Heads:
                 if not self._feeds_layers(call, method, own, modules):
                     self._enter(cls, node.attr, node.lineno)
             elif node.attr in modules | {m.name for m in _methods(cls)}:
-                raise Unknown(f"line {node.lineno} uses {ast.unparse(node)} otherwise than by calling it")
+                raise Unknown(f"line {node.lineno} uses {ast.unparse(node)} other than by calling it")
 
     def _is_whole(self, name: ast.Name) -> bool:
         return is_read(name) and not isinstance(self._tree.parents[name], ast.Attribute)
 
     def _feeds_layers(self, call: ast.Call, method: ast.FunctionDef, own: str | None, modules: frozenset[str]) -> bool:
-        """Whether a result is the input of layers, and nothing else."""
+        """Whether a result is used only as the input of layers."""
 
         def inside_layer(node: ast.AST) -> bool:
             return any(
@@ -198,21 +198,21 @@ class Heads:
         return all(map(inside_layer, reads))
 
     def _modules(self, cls: ast.ClassDef) -> frozenset[str]:
-        """The attributes that hold layers, or may."""
+        """The attributes that may hold layers."""
         kept = (pair for method in _methods(cls) for pair in kept_by(method))
         return frozenset(name for name, value in kept if value is not None and self._makes_module(value))
 
     def _makes_module(self, value: ast.expr) -> bool:
-        """Whether a value may hold layers: something is called, and is not known to make tensors and numbers."""
+        """Whether a value may hold layers: it has a call that is not known to return tensors and numbers."""
         calls = [n for n in walk(value) if isinstance(n, ast.Call) and self._layer(n) != "Parameter"]
         names = [self._tree.qualified(call.func) or ast.unparse(call.func) for call in calls]
         return any(n.startswith("torch.nn.") or not n.startswith(("torch.", "numpy.", "math.")) for n in names)
 
     def _attribute(self, cls: ast.ClassDef, name: str, line: int) -> None:
-        """Take in the last linear layer of what an attribute holds."""
+        """Record the last linear layer of what an attribute holds."""
         made = [value for method in _methods(cls) for kept, value in kept_by(method) if kept == name]
         if not made or None in made:
-            raise Unknown(f"line {line}: what {name} of {cls.name} is is not known")
+            raise Unknown(f"line {line}: the value of {name} of {cls.name} is not known")
         for value in made:
             assert value is not None
             self._last_linear(value, name)
@@ -229,12 +229,12 @@ class Heads:
         else:
             parts = self._returned(value)
         if not parts or not depth:
-            raise Unknown(f"line {value.lineno}: what {name} returns is not what a linear layer gives")
+            raise Unknown(f"line {value.lineno}: the result of {name} is not that of a linear layer")
         for part in parts:
             self._last_linear(part, name, depth - 1)
 
     def _returned(self, call: ast.expr) -> list[ast.expr]:
-        """What a function of the file may return for a call, as `mlp(2, 1)` or `layer_init(nn.Linear(2, 1))`."""
+        """What a function of this file may return for a call such as `mlp(2, 1)` or `layer_init(nn.Linear(2, 1))`."""
         function = self._tree.function_called(call) if isinstance(call, ast.Call) else None
         matched = bind_arguments(function, call) if function is not None and isinstance(call, ast.Call) else None
         if function is None or matched is None:
@@ -252,7 +252,7 @@ class Heads:
         return [] if None in found else [value for value in found if value is not None]
 
     def _layer(self, node: ast.AST) -> str:
-        """The name of torch's module that a call makes."""
+        """The name of the torch module that a call makes."""
         qualified = self._tree.qualified(node.func) or "" if isinstance(node, ast.Call) else ""
         return qualified.rpartition(".")[2] if qualified.startswith("torch.nn.") and qualified.count(".") == 2 else ""
 

@@ -1,4 +1,4 @@
-"""Whether a network divides its images by a number before anything else, so that it may be given the bytes."""
+"""Whether a network first divides its images by a number, so that it can take the raw bytes."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ REORDERS = names("tensor", reorders=True)
 
 
 def divided_first(roles: Roles, argument: ast.expr) -> bool:
-    """Whether a network divides an argument by a number, which makes float32 of bytes, wherever it uses it.
+    """Whether a network always divides an argument by a number first, which casts bytes to float32.
 
-    Dividing bytes by 255.0 casts them to float32 first, so the quotients are those of the same numbers in float32.
+    Dividing bytes by 255.0 casts them to float32 first, so the quotients equal those of the same numbers in float32.
     """
     call = roles.tree.parents[argument]
     if not isinstance(call, ast.Call) or argument not in call.args:
@@ -28,14 +28,14 @@ def divided_first(roles: Roles, argument: ast.expr) -> bool:
 def _divides(
     tree: Tree, cls: ast.ClassDef, method: ast.FunctionDef, call: ast.Call, argument: ast.expr, entered: list[str]
 ) -> bool:
-    """Whether a method divides what a call of it gives before anything else."""
+    """Whether a method first divides the given argument of a call."""
     bound = bind_arguments(method, call, call.func)
     param = bound.parameter_of(argument) if bound is not None else None
     if method.decorator_list or param is None or method.name in entered:
         return False
     uses = [n for n in walk(method) if isinstance(n, ast.Name) and n.id == param]
     stores = [n for n in uses if not isinstance(n.ctx, ast.Load)]
-    if stores:  # x = x / 255.0, as the first statement, is what all further statements see
+    if stores:  # x = x / 255.0 as the first statement: all later statements see the quotient
         body = [s for s in method.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
         first = body[0] if body else None
         if not isinstance(first, ast.Assign) or [ast.unparse(t) for t in first.targets] != [param]:
@@ -46,7 +46,7 @@ def _divides(
 
 
 def _is_divided(tree: Tree, cls: ast.ClassDef, method: ast.FunctionDef, use: ast.expr, entered: list[str]) -> bool:
-    """Whether a use of an image is its division, perhaps of its axes in another order, or a method that divides it."""
+    """Whether a use of an image divides it, perhaps with its axes permuted, or passes it to a method that does."""
     parents = tree.parents
     node: ast.AST = use
     while isinstance(outer := parents[node], ast.Attribute) and outer.attr in REORDERS:

@@ -1,8 +1,8 @@
-"""What a network is made of: shown, by the text of its class, to be known modules, parameters and plain numbers.
+"""Shows, from the text of its class, that a network is made only of known modules, parameters and plain numbers.
 
-Such a network computes the same of the same parameters and inputs whenever it is called: it has no mode, no stored
-callable, no generator and no container of its own, and its methods change nothing and read nothing that may change.
-What is not known to be harmless is an obstacle, which says no more than that.
+Such a network always computes the same from the same parameters and inputs: it has no mode, stored callable, generator
+or container of its own, and its methods change nothing and read nothing that may change. Anything not known to be
+harmless is an obstacle; it need not be harmful.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ OF_TORCH = frozenset(
     "set_extra_state share_memory state_dict to to_empty train type xpu ipu mtia zero_grad training "
     "dump_patches call_super_init T_destination".split()
 )
-"""What torch.nn.Module has itself: a class that redefines one of these is not known."""
+"""Attributes of torch.nn.Module: a class that redefines one of these is not known."""
 READ = (
     frozenset(
         "weight bias in_features out_features hidden_size num_layers input_size shape device dtype T "
@@ -52,7 +52,7 @@ READ = (
 MAKING = ("gym.", "gymnasium.", "envpool.")
 """Modules whose functions make environments."""
 COMPUTING = ("torch.", "numpy.", "math.", "einops.")
-"""Modules whose functions compute, but for the following."""
+"""Modules whose functions compute, except the following."""
 STATEFUL = (
     *(
         f"torch.{name}"
@@ -64,7 +64,7 @@ STATEFUL = (
     ),
     *(f"numpy.{name}" for name in "random. load save set get errstate".split()),
 )
-"""Beginnings of the names of functions that keep or read a state, draw, or reach more than their arguments."""
+"""Prefixes of functions that keep or read state, draw random numbers, or reach more than their arguments."""
 PURE = frozenset(
     "int float bool str len range zip enumerate reversed min max sum abs round tuple list sorted isinstance all any "
     "print slice pow dict".split()
@@ -77,25 +77,25 @@ PUTTING_TOGETHER = (
 """Methods that a constructor may call on lists, arrays, and the values of parameters."""
 GROWING = frozenset("append extend insert".split())
 LATER = (ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef, ast.GeneratorExp, ast.Yield, ast.YieldFrom)
-"""What runs, or goes on, later than where it stands."""
+"""Nodes whose code runs, or continues, later."""
 PARAMETER = ("torch.nn.Parameter", "torch.nn.parameter.Parameter")
 PARAMETERS = ("torch.nn.ParameterList", "torch.nn.ParameterDict")
 THROUGH = frozenset("zip enumerate reversed len range".split())
-"""Builtins with which a loop goes through modules."""
+"""Builtins used to iterate over modules."""
 
 
 @dataclass
 class _Class:
-    """A class whose methods are looked at."""
+    """A class whose methods are checked."""
 
     node: ast.ClassDef
     methods: frozenset[str]
     kept: dict[str, Leaves] = field(default_factory=dict)
-    """Attributes that the constructor sets, and buffers, with what they are."""
+    """Attributes that the constructor sets, and buffers, with their kinds."""
 
 
 class Parts:
-    """Looks through the classes and functions of the file that a network is made with."""
+    """Checks the classes and functions of this file that a network is made with."""
 
     def __init__(self, roles: Roles) -> None:
         self._roles, self._tree = roles, roles.tree
@@ -103,12 +103,12 @@ class Parts:
         self._lenient = Values(roles, lambda *_: None)
         self._checked: dict[tuple[ast.AST, Hashable], Unknown | None] = {}
         self._open: set[ast.AST] = set()
-        """Calls whose classes and functions are being looked at."""
+        """Calls whose classes and functions are being checked."""
         self.handing_out: set[str] = set()
-        """Names of methods that return parts of a network, in lists of parameters say."""
+        """Names of methods that return parts of a network, such as lists of parameters."""
 
     def obstacle(self, call: ast.Call) -> str | None:
-        """Why what a call in the training scope makes is not known; None where it is a known network."""
+        """Why the object that a call in the training scope makes is not known; None if it is a known network."""
         frame = Frame(self._roles.scope)
         try:
             self._call_of_constructor(call, frame, "")
@@ -118,32 +118,32 @@ class Parts:
             return str(unknown)
         for name in (n for a in (*call.args, *call.keywords) for n in walk(a) if isinstance(n, ast.Name)):
             if self._is_module(name, frame):
-                return f"line {call.lineno} makes a network of {name.id}, by which its parts may change unseen"
+                return f"line {call.lineno} makes a network of {name.id}, through which its parts may change unseen"
         return None if known else f"line {call.lineno} makes {ast.unparse(call.func)}(), which is no known network"
 
     def _is_module(self, name: ast.Name, frame: Frame) -> bool:
-        """Whether a name stands for a known module, or for several; no other can be a part of a known network."""
+        """Whether a name is always a known module; nothing else can be a part of a known network."""
         try:
             return "module" in self._values.leaves(name, frame)
         except Unknown:
             return False
 
     def check_structure(self) -> None:
-        """The methods of the networks' classes replace none of their parts, and hand neither self nor parts on.
+        """Check that methods of the networks' classes neither replace parts nor pass on self or its parts.
 
         Raises:
             Unknown: one may.
         """
         for cls in self._roles.network_classes:
             if cls.decorator_list or cls.keywords:
-                raise Unknown(f"{cls.name} (line {cls.lineno}) is changed by what it is defined with")
+                raise Unknown(f"{cls.name} (line {cls.lineno}) has decorators, keywords or bases that may change it")
             methods = [m for m in cls.body if isinstance(m, ast.FunctionDef) and m.args.args]
             made = _Class(cls, frozenset(m.name for m in methods))
             for method in methods:
                 for name, value in kept_by(method):
                     made.kept[name] = made.kept.get(name, NONE) | self._kind_kept(value, method)
             for made_by in (m for m in methods if m.name == "__init__" and self._hands_on(m)):
-                raise Unknown(f"{cls.name}.__init__ (line {made_by.lineno}) hands {made_by.args.args[0].arg} on")
+                raise Unknown(f"{cls.name}.__init__ (line {made_by.lineno}) passes {made_by.args.args[0].arg} on")
             late, making = self._apart(cls), self._apart(cls, making=True)
             for method in (m for m in methods if m.name not in late | {"__init__"}):
                 own, makes = method.args.args[0].arg, method.name in making
@@ -157,11 +157,12 @@ class Parts:
         self._check_handing_out()
 
     def _apart(self, cls: ast.ClassDef, *, making: bool = False) -> frozenset[str]:
-        """The methods of a class that run when the training has ended, or never; with `making`, or by its constructor.
+        """The methods of a class that run only after training, or never; with `making`, those that only the constructor
+        runs too.
 
-        Neither Python nor torch calls them unasked, whatever is written as their names are stands where it may, and
-        they leave nothing behind that runs later. The constructor gives the object to nothing that may find them by
-        names that it puts together; that other methods do not is asked of each.
+        Python and torch do not call them on their own, every mention of their names is in such a place, and they leave
+        nothing behind that runs later. The constructor passes the object to nothing that may find them by computed
+        names; the other methods are checked for that one by one.
         """
         made = [m for m in cls.body if isinstance(m, ast.FunctionDef) and m.name == "__init__" and m.args.args]
         if [self._tree.qualified(b) for b in cls.bases] != ["torch.nn.Module"] or any(map(self._hands_on, made)):
@@ -184,7 +185,7 @@ class Parts:
         return frozenset(apart)
 
     def _hands_on(self, method: ast.FunctionDef) -> bool:
-        """Whether a method uses its object otherwise than before a dot, or to have its base class made."""
+        """Whether a method uses `self` other than before a dot or to call its base class."""
         parents, own = self._tree.parents, method.args.args[0].arg
         for node in walk(method):
             outer = parents[node] if _is(node, own) else None
@@ -196,19 +197,19 @@ class Parts:
         return False
 
     def _written(self, name: str) -> Iterator[ast.expr]:
-        """Where a name stands, as a name, an attribute or a text."""
+        """The places where a name occurs: as a name, an attribute or a text."""
         tree = self._tree
         yield from (n for n in tree.of(ast.Name) if n.id == name)
         yield from (n for n in tree.of(ast.Attribute) if n.attr == name)
         yield from (n for n in tree.of(ast.Constant) if n.value == name)
 
     def _runs_late(self, node: ast.expr) -> bool:
-        """Whether an expression stands below the training loop, where nothing runs before that has ended."""
+        """Whether an expression is below the training loop, where nothing runs before the loop has ended."""
         end = self._roles.outermost.end_lineno
         return self._tree.scope_of(node) is self._roles.scope and end is not None and node.lineno > end
 
     def _is_made_by(self, node: ast.expr, cls: ast.ClassDef) -> bool:
-        """Whether an expression is a method of the object that a class's constructor makes, and calls there."""
+        """Whether an expression calls a method of the object in the constructor of its class."""
         scope, call = self._tree.scope_of(node), self._tree.parents[node]
         if scope not in cls.body or not isinstance(scope, ast.FunctionDef) or scope.name != "__init__":
             return False
@@ -217,28 +218,28 @@ class Parts:
         return own and not late and isinstance(call, ast.Call) and call.func is node
 
     def _kind_kept(self, value: ast.expr | None, method: ast.FunctionDef) -> Leaves:
-        """What an attribute is, where this can be told without what the constructor is given."""
+        """The kind of an attribute, as far as it is known without the constructor's arguments."""
         try:
             return self._lenient.leaves(value, Frame(method))
         except Unknown:
             return UNKNOWN
 
     def _check(self, cls: ast.ClassDef, call: ast.Call, caller: Frame) -> None:
-        """Look at the class of a call, and at what it is given.
+        """Check the class of a call, and its arguments.
 
         Raises:
-            Unknown: something of it is not known to be harmless.
+            Unknown: something is not known to be harmless.
         """
         self._once_of_call(cls, call, caller, lambda: self._check_class(cls, call, caller))
 
     def _once_of_call(self, what: ast.AST, call: ast.Call, frame: Frame, check: Callable[[], None]) -> None:
-        """Check what a call in a frame runs; the same call in another frame gives it something else.
+        """Check what a call runs, once per frame: in another frame it may have other arguments.
 
         Raises:
-            Unknown: something of it is not known, or the call runs itself, perhaps with something else.
+            Unknown: something is not known, or the call is recursive.
         """
         if call in self._open and (what, (call, frame.key)) not in self._checked:
-            raise Unknown(f"line {call.lineno} is reached by too many calls within each other")
+            raise Unknown(f"line {call.lineno} is reached by too many nested calls")
         self._open.add(call)
         try:
             self._once(what, (call, frame.key), check)
@@ -246,7 +247,7 @@ class Parts:
             self._open.discard(call)
 
     def _once(self, what: ast.AST, where: Hashable, check: Callable[[], None]) -> None:
-        """Check something for the first time, and else say again what was found; while it is checked, nothing is."""
+        """Check something once, and repeat the outcome later; while a check runs, asking again is no obstacle."""
         if (what, where) not in self._checked:
             self._checked[what, where] = None
             try:
@@ -258,12 +259,12 @@ class Parts:
 
     def _check_class(self, cls: ast.ClassDef, call: ast.Call, caller: Frame) -> None:
         if [self._tree.qualified(b) for b in cls.bases] != ["torch.nn.Module"] or cls.keywords or cls.decorator_list:
-            raise Unknown(f"{cls.name} (line {cls.lineno}) is more than a class derived from torch.nn.Module")
+            raise Unknown(f"{cls.name} (line {cls.lineno}) is more than a plain subclass of torch.nn.Module")
         methods = [stmt for stmt in cls.body if isinstance(stmt, ast.FunctionDef)]
         for stmt in cls.body:
             doc = isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Constant)
             if not (doc or isinstance(stmt, (ast.FunctionDef, ast.Pass))):
-                raise Unknown(f"{cls.name} has an attribute of the class (line {stmt.lineno})")
+                raise Unknown(f"{cls.name} has a class attribute (line {stmt.lineno})")
         made, apart = _Class(cls, frozenset(m.name for m in methods)), self._apart(cls)
         for method in methods:
             self._check_signature(method, made, len(methods))
@@ -271,7 +272,7 @@ class Parts:
             if method.name == "__init__":
                 frame = self._values.enter(method, call, caller)
                 if frame is None:
-                    raise Unknown(f"line {call.lineno} does not say which parameter of {cls.name}() gets what")
+                    raise Unknown(f"line {call.lineno} does not say which parameter of {cls.name}() gets which value")
                 self._constructor(method, frame, made)
             elif method.name not in apart:
                 self._method(method, made)
@@ -279,14 +280,14 @@ class Parts:
     def _check_signature(self, method: ast.FunctionDef, cls: _Class, count: int) -> None:
         name = f"{cls.node.name}.{method.name} (line {method.lineno})"
         if method.name in OF_TORCH or (method.name.startswith("__") and method.name != "__init__"):
-            raise Unknown(f"{name} takes the place of torch's own")
+            raise Unknown(f"{name} overrides a method of torch")
         if len(cls.methods) != count:
             raise Unknown(f"{cls.node.name} defines a method twice")
         if any(not self._tree.calls(d, *NO_GRAD) for d in method.decorator_list):
             raise Unknown(f"{name} is decorated")
         defaults = [*method.args.defaults, *(d for d in method.args.kw_defaults if d is not None)]
         if not method.args.args or any(self._values.leaves(d, Frame(self._tree.root)) != NUMBER for d in defaults):
-            raise Unknown(f"{name} has a default that is no number, or no self")
+            raise Unknown(f"{name} has a default that is not a number, or no self")
 
     # --- constructors --------------------------------------------------------------------------------------
 
@@ -306,7 +307,7 @@ class Parts:
         self._check_self(function, own, cls)
 
     def _is_unused_environment(self, attribute: str, value: ast.expr | None, frame: Frame) -> bool:
-        """Whether an attribute is the environment, made by a library and no module, and nothing reads it."""
+        """Whether an attribute is a library's environment, no module, and nothing reads it."""
         step = self._roles.phases.env_step.func
         origin = self._values.origin(value, frame)[0] if value is not None else None
         if not isinstance(step, ast.Attribute) or not _is(origin, root(step)) or not isinstance(step.value, ast.Name):
@@ -317,7 +318,7 @@ class Parts:
         return bool(made) and known and not read
 
     def _put_together(self, function: ast.FunctionDef, frame: Frame, own: str) -> None:
-        """Look at what a constructor does, or a function of the file that it calls."""
+        """Check what a constructor does, or a function of this file that it calls."""
         local = {*parameters(function), *(n for s in statements(function.body) for n in access(s).binds)}
         for stmt in statements(function.body):
             self._check_plain(stmt)
@@ -352,7 +353,7 @@ class Parts:
             known = known or initializes_all(self._tree, func)
             known = known or (func.attr == "__init__" and ast.unparse(func.value).startswith("super("))
             known = known or self._values.leaves(call, frame) in (MODULE, NUMBER)
-            # a part's own call, to see how much it computes
+            # a part's own call, to find out its output size
             known = known or (_is(func.value, own) and self._values.leaves(func, frame) == MODULE)
         if not known and not (name in ("torch.no_grad", "torch.inference_mode") and not call.args):
             raise Unknown(f"line {call.lineno} calls {ast.unparse(func)}() while the network is made")
@@ -360,7 +361,7 @@ class Parts:
     # --- methods -------------------------------------------------------------------------------------------
 
     def _method(self, function: ast.FunctionDef, cls: _Class | None) -> None:
-        """Look at what is run when the network is called: a method, or a function of the file that one calls."""
+        """Check what runs when the network is called: a method, or a function of this file that one calls."""
         kept = (cls.node, *cls.kept.items()) if cls is not None else ()
         self._once(function, kept, lambda: self._check_run(function, cls))
 
@@ -386,7 +387,7 @@ class Parts:
         if name and root(func) not in local:
             known = name.startswith(COMPUTING) and not name.startswith(STATEFUL)
             if name.startswith("torch.") and name.endswith("_") and any(own == root(a) for a in call.args):
-                known = False  # in place, on what the network keeps
+                known = False  # in place, on something that the network keeps
         elif isinstance(func, ast.Name) and func.id not in local:
             function, made = self._values.function_called(call), self._values.class_called(call)
             if function is not None:
@@ -402,7 +403,7 @@ class Parts:
         elif isinstance(func, ast.Attribute) and _is(func.value, own) and cls is not None:
             known = func.attr in cls.methods or cls.kept.get(func.attr) == MODULE
         elif isinstance(func, ast.Attribute):
-            # of a tensor, a distribution, or a part of the network, which _check_self looks at
+            # of a tensor, a distribution, or a part of the network, which _check_self checks
             known = not (isinstance(func.value, ast.Call) and ast.unparse(func.value.func) == "super")
         elif isinstance(func, ast.Subscript):
             known = root(func) == own
@@ -410,10 +411,10 @@ class Parts:
             raise Unknown(f"line {call.lineno} calls {ast.unparse(func)}(), of which nothing is known")
 
     def _distribution(self, cls: ast.ClassDef) -> None:
-        """A distribution of the file lives for one call: what its methods read of the file must not change.
+        """Check that the methods of a distribution of this file, which lives for one call, read nothing that changes.
 
         Raises:
-            Unknown: it may.
+            Unknown: they may.
         """
         for method in (m for m in cls.body if isinstance(m, ast.FunctionDef)):
             local = {*parameters(method), *(n for s in statements(method.body) for n in access(s).binds)}
@@ -424,7 +425,7 @@ class Parts:
                         self._check_global(node)
 
     def _goes_through_modules(self, name: ast.Name, own: str, cls: _Class) -> bool:
-        """Whether a local name is bound by a loop over modules of the network, and by nothing else."""
+        """Whether a local name is bound only by a loop over modules of the network."""
         function = next(n for n in self._tree.ancestors(name) if isinstance(n, ast.FunctionDef))
         bound = [n for n in walk(function) if isinstance(n, ast.Name) and n.id == name.id and not is_read(n)]
         loops = [n for n in walk(function) if isinstance(n, (ast.For, ast.comprehension))]
@@ -436,7 +437,8 @@ class Parts:
     def _check_self(
         self, function: ast.FunctionDef, own: str, cls: _Class, *, known_only: bool = True, makes: bool = False
     ) -> None:
-        """`self` stands before a dot, before something known (or anything), and modules are called, read, or made."""
+        """Check that `self` is only used before a dot, with a known attribute (or any), and that modules are only
+        called, read or made."""
         parents = self._tree.parents
         for node in walk(function):
             if isinstance(node, ast.Attribute) and node.attr == "__init__" and function.name != "__init__":
@@ -450,7 +452,7 @@ class Parts:
                 continue  # self(x), the module's own call
             at = f"line {getattr(node, 'lineno', function.lineno)}"
             if not isinstance(outer, ast.Attribute):
-                raise Unknown(f"{at} hands {own} on")
+                raise Unknown(f"{at} passes {own} on")
             initial = function.name == "__init__" and outer.attr in (
                 "register_buffer",
                 "parameters",
@@ -468,7 +470,7 @@ class Parts:
             self._check_part(part, function)
 
     def _check_part(self, part: ast.expr, function: ast.FunctionDef) -> None:
-        """What a method does with a module or a parameter: to call, to read, to compute with, or to go through it.
+        """Check that a method only calls, reads, computes with or iterates over a module or a parameter.
 
         Raises:
             Unknown: it does something else.
@@ -489,7 +491,7 @@ class Parts:
             known = outer.iter is inside
             target: ast.AST = outer.target
             if isinstance(inside, ast.Call) and _is(inside.func, "enumerate") and isinstance(target, ast.Tuple):
-                target = target.elts[-1]  # before it stands the number of each
+                target = target.elts[-1]  # the first element is the index
             for name_node in walk(target):
                 if isinstance(name_node, ast.Name):
                     self._check_element(name_node.id, function)
@@ -509,7 +511,8 @@ class Parts:
             raise Unknown(f"line {part.lineno} uses {ast.unparse(part)} in a way that is not known")
 
     def _is_tensor(self, part: ast.expr, function: ast.FunctionDef, *, within: bool) -> bool:
-        """Whether a part, or what stands `within` it, is a parameter or a buffer; `modules + []` is another module."""
+        """Whether a part, or the expression `within` it, is a parameter or a buffer; `modules + []` is another
+        module."""
         cls = self._tree.parents[function]
         if not isinstance(part, ast.Attribute) or not isinstance(cls, ast.ClassDef):
             return False
@@ -528,10 +531,10 @@ class Parts:
         return read and attribute.attr == "state_dict" and self._tree.calls(self._tree.parents[call], "torch.save")
 
     def _check_element(self, name: str, function: ast.FunctionDef) -> None:
-        """What a method does with the modules that it goes through.
+        """Check that a method only calls and reads the modules that it iterates over.
 
         Raises:
-            Unknown: it does more than to call and to read them.
+            Unknown: it does more.
         """
         parents = self._tree.parents
         for node in walk(function):
@@ -543,10 +546,10 @@ class Parts:
                     raise Unknown(f"line {node.lineno} uses {name}, a part of the network, in a way that is not known")
 
     def _check_handing_out(self) -> None:
-        """What returns parts of the network is called by none of its methods.
+        """Check that no method calls a function that returns parts of the network.
 
         Raises:
-            Unknown: it is.
+            Unknown: one does.
         """
         for cls, _ in self._checked:
             for node in walk(cls) if isinstance(cls, ast.ClassDef) else ():
@@ -554,7 +557,7 @@ class Parts:
                     raise Unknown(f"line {node.lineno} calls {ast.unparse(node.func)}(), which returns parameters")
 
     def _check_plain(self, stmt: ast.stmt) -> None:
-        """Neither definitions nor deletions, and no names of other scopes."""
+        """Check that a statement has no definitions, deletions, or names of other scopes."""
         strange = (
             ast.FunctionDef,
             ast.AsyncFunctionDef,
@@ -566,10 +569,10 @@ class Parts:
         )
         late = (ast.Lambda, ast.Await, ast.Yield, ast.YieldFrom)
         if isinstance(stmt, (*strange, ast.ImportFrom)) or any(isinstance(n, late) for n in own_nodes(stmt)):
-            raise Unknown(f"line {stmt.lineno} does more than to call and to assign")
+            raise Unknown(f"line {stmt.lineno} does more than call and assign")
 
     def _check_global(self, name: ast.Name) -> None:
-        """A name of the file that is read in a method stands for the same for ever."""
+        """Check that a name of the file that a method reads never changes."""
         roles = self._roles
         tree = roles.tree
         values = self._values
@@ -584,7 +587,7 @@ class Parts:
 
 
 def _is_new_list(node: ast.expr, function: Scope) -> bool:
-    """Whether a name stands for a list that a function makes, which nothing else has."""
+    """Whether a name is a list that the function makes and that nothing else holds."""
     if not isinstance(node, ast.Name) or not isinstance(function, ast.FunctionDef) or node.id in parameters(function):
         return False
     bound = [s for s in statements(function.body) if node.id in access(s).binds]

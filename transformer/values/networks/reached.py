@@ -1,8 +1,8 @@
-"""Whether each pass of an update computes a gradient of every parameter that it computes with, in every minibatch.
+"""Whether each backward pass of an update reaches every parameter that its loss is computed with, in every minibatch.
 
-Eager code leaves None where a loss does not reach a parameter; compiled code gives zeros, if the parameter was
-computed with, and the optimizer then takes a step. So what is compiled must be shown to reach them all. The update
-is gone through once for each way through its conditions. Of each value two sets are known: the parameters that
+If a loss does not reach a parameter, eager code leaves its gradient None; compiled code makes it zeros if the parameter
+was computed with, and the optimizer then takes a step. So code may be compiled only if all parameters are shown to be
+reached. The update is analysed once for each path through its conditions. Each value has two sets: the parameters that
 certainly get a gradient through it, and those that may.
 """
 
@@ -23,9 +23,9 @@ from transformer.syntax.query import bind_arguments, calls_method, names_in, par
 from transformer.values.networks.results import loss_called
 
 WAYS = 64
-"""So many ways through the conditions of an update are gone through."""
+"""The maximum number of paths through the conditions of an update."""
 DEEP = 12
-"""So many calls within calls are followed."""
+"""The maximum depth of nested calls."""
 
 Found = frozenset[str]
 NOTHING: Found = frozenset()
@@ -40,24 +40,24 @@ _STOPPED = (
     )
     | frozenset("rand_like randn_like bernoulli multinomial argsort bucketize searchsorted numel shape tensor".split())
 ) - {"as_tensor", "asarray"}
-"""Functions and methods through whose results no gradient flows."""
+"""Functions and methods whose results pass no gradient on."""
 _FLOWS = (
     names("tensor", "torch", "functional", memory=("new", "shared")) - _STOPPED - {"dropout"}
     | frozenset("amax amin squeeze unsqueeze T rsample as_tensor asarray chunk split unbind roll".split())
     | frozenset("binary_cross_entropy_with_logits binary_cross_entropy nll_loss kl_div sin cos unfold outer".split())
     | frozenset("logaddexp sigmoid tanh relu inv".split())
 )
-"""Functions and methods through whose results gradients flow to every tensor of floats that they are given."""
+"""Functions and methods whose results pass gradients on to every float tensor among the arguments."""
 _FIRST = frozenset("gather index_select masked_fill flatten reshape view expand repeat norm clamp clip".split())
-"""Those of them of which this is only known of what they are called on."""
+"""Those of them for which this is only known for the first tensor."""
 _KEEPS = frozenset("T mT H mH values real".split())
-"""Attributes through which gradients flow."""
+"""Attributes that pass gradients on."""
 _METHODS = names("tensor", "array", "distribution") | frozenset(dir(list)) | frozenset(dir(dict))
 """Methods of tensors, arrays, distributions and containers."""
 TENSORS = ("torch.tensor", "torch.zeros", "torch.ones", "torch.nn.Parameter", "torch.full")
-"""What makes a tensor that an optimizer may be given by its name."""
+"""Functions that make a tensor that an optimizer may be given by name."""
 COMPILED = ("torch.compiler.is_compiling", "torch.is_tensor")
-"""Conditions that hold where an update is compiled, or whose other side has no gradients: what is no tensor."""
+"""Conditions that are true when an update is compiled, or whose other branch computes no gradients."""
 _NUMBERS = frozenset("shape device dtype ndim grad data is_cuda requires_grad training".split())
 _SPREADING = frozenset("list tuple sorted reversed iter set".split())
 _PASSING = frozenset("sum".split())
@@ -69,7 +69,7 @@ class _Unknown(Exception):
 
 
 class _Fork(Exception):
-    """A condition that may come out either way."""
+    """A condition that may be true or false."""
 
 
 class _Return(Exception):
@@ -82,31 +82,31 @@ class _LeaveLoop(Exception):
 
 
 class _Done(Exception):
-    """The last pass is over."""
+    """The last pass is complete."""
 
 
 @dataclass(frozen=True)
 class _Value:
-    """What gradients flow through a value to."""
+    """The parameters to which gradients flow through a value."""
 
     must: Found = NOTHING
     may: Found = NOTHING
     parts: tuple[_Value, ...] | None = None
-    """Of a tuple or a list whose length is known."""
+    """For a tuple or a list of known length."""
     path: str = ""
-    """For a network: how it is written from the training's scope."""
+    """For a network: the expression for it in the training scope."""
     cls: ast.ClassDef | None = None
-    """For a network, and other objects: its class in this file."""
+    """For a network or another object: its class in this file."""
     layer: bool = False
-    """Whether it is made of modules of torch alone, whose every call computes with all of its parameters."""
+    """Whether it is made only of torch's modules, so that every call computes with all of its parameters."""
     opaque: str = ""
-    """For a result of code that is not known: each of its parts may come from other parameters."""
+    """For a result of unknown code: each of its parts may come from different parameters."""
     none: bool = False
     truth: bool | None = None
-    """Of a constant, how it comes out as a condition."""
+    """For a constant, its truth value."""
 
     def part(self, index: int | None) -> _Value:
-        """An element; of one of any number, what is true of all."""
+        """An element of a sequence; if the index is unknown, what holds for all elements."""
         if self.path:
             return replace(self, path=f"{self.path}[{'' if index is None else index}]")
         if self.parts is not None:
@@ -126,27 +126,27 @@ PLAIN = _Value()
 
 
 def _joined(values: Iterable[_Value]) -> _Value:
-    """What all of some values flow into."""
+    """A value computed from all of these values."""
     found = list(values)
     return _Value(NOTHING.union(*(v.must for v in found)), NOTHING.union(*(v.may for v in found)))
 
 
 def _any_of(values: Sequence[_Value]) -> _Value:
-    """One of some values, whichever."""
+    """One of these values, unknown which."""
     if not values:
         return PLAIN
     return _Value(values[0].must.intersection(*(v.must for v in values)), NOTHING.union(*(v.may for v in values)))
 
 
 def _perhaps(values: Iterable[_Value]) -> _Value:
-    """What some values may flow into."""
+    """A value that may be computed from some of these values."""
     return _Value(NOTHING, _joined(values).may)
 
 
 def unreached(
     roles: Roles, update: ast.FunctionDef, backward: Callable[[ast.Call], Sequence[ast.expr] | None]
 ) -> str | None:
-    """Why the passes of an update may leave a parameter without a gradient that it computes with; None if none does.
+    """Why the passes of an update may not reach a parameter that they compute with; None if they reach all.
 
     Args:
         roles: the script.
@@ -179,13 +179,13 @@ def unreached(
 
 
 def computed_back(call: ast.Call) -> list[ast.expr] | None:
-    """What a call of `backward()` computes back; None for other calls."""
+    """The losses of a call of `backward()`; None for other calls."""
     return [call.func.value] if calls_method(call, "backward") else None
 
 
 @dataclass
 class _Frame:
-    """A function that is gone through."""
+    """A running function."""
 
     function: ast.FunctionDef
     key: str
@@ -195,25 +195,25 @@ class _Frame:
 
 @dataclass
 class _Pass:
-    """What is computed back."""
+    """A backward pass."""
 
     call: ast.Call
     loss: _Value
     values: dict[str, _Value]
-    """All that there is by then."""
+    """All variables at that point."""
     steps: list[str] = field(default_factory=list)
     """The optimizers that are stepped before the next pass."""
     cleared: list[str] = field(default_factory=list)
-    """Whose gradients are cleared before the next pass, and before they are used."""
+    """The optimizers whose gradients are cleared before the next pass, and before they are used."""
 
     def ends(self, optimizers: Sequence[Optimizer]) -> bool:
-        """Whether gradients of optimizers, of any where none is given, are used or cleared before the next pass."""
+        """Whether the gradients of these optimizers (if none are given, of any) are used or cleared before the next pass."""
         names = {o.name for o in optimizers}
         return bool(names.intersection((*self.steps, *self.cleared)) if names else self.steps) or ANY in self.cleared
 
 
 class _Way:
-    """One way through an update."""
+    """One path through an update."""
 
     def __init__(
         self,
@@ -228,7 +228,7 @@ class _Way:
         self._passes: list[_Pass] = []
         self.reaching: set[ast.Call] = set()
         self.empty: set[ast.Call] = set()
-        """Passes whose losses reach parameters, and those whose losses reach none."""
+        """The passes whose losses reach parameters, and those whose losses reach none."""
         calls = [n for n in walk(update) if isinstance(n, ast.Call)]
         self._last = max((c for c in calls if backward(c) is not None), key=lambda c: c.lineno, default=None)
         self._steps = [
@@ -240,14 +240,14 @@ class _Way:
         self._off = 0
 
     def fault(self) -> str | None:
-        """What a pass does not reach on this way."""
+        """A parameter that a pass does not reach on this path."""
         frame = _Frame(self._update, "", {}, scope_access(self._update.body).binds)
         with suppress(_Return, _Done):
             self._block(frame, self._update.body, 0)
         for summed, optimizers in self._sums():
             call = summed[-1].call
             must = NOTHING.union(*(p.loss.must for p in summed))
-            if not must and not any(p.loss.may for p in summed):  # a sum of no losses, which stops in eager code too
+            if not must and not any(p.loss.may for p in summed):  # a sum of no losses, an error in eager code too
                 self.empty.add(call)
                 continue
             self.reaching.add(call)
@@ -259,11 +259,11 @@ class _Way:
         return None
 
     def _sums(self) -> Iterator[tuple[list[_Pass], list[Optimizer]]]:
-        """The passes whose gradients are summed where optimizers take a step, and these; none if some are not known."""
+        """The passes whose gradients are summed when optimizers step, with the optimizers; none if some are unknown."""
         last = len(self._passes) - 1
         for end in (i for i, one in enumerate(self._passes) if one.steps or i == last):
             steps = dict.fromkeys(self._passes[end].steps)
-            # one that is made in several places holds what it is given in any of them
+            # an optimizer made in several places may hold the arguments of any of them
             by_name = {name: [o for o in self._roles.optimizers if o.name == name] for name in steps}
             for optimizers in by_name.values() if by_name and all(by_name.values()) else [list[Optimizer]()]:
                 begins = end
@@ -272,7 +272,7 @@ class _Way:
                 yield self._passes[begins : end + 1], optimizers
 
     def _is_held(self, token: str, optimizers: Sequence[Optimizer]) -> bool:
-        """Whether parameters may be held by some optimizers; by none, if it is not known which these are."""
+        """Whether some optimizers may hold the parameters; yes if it is not known which optimizers these are."""
         path = token.partition("(")[0]
         start = re.split(r"[.\[]", path)[0]
         if not optimizers:
@@ -292,7 +292,8 @@ class _Way:
         )
 
     def _prefixes(self, optimizer: Optimizer, value: ast.expr, depth: int = 4) -> list[str | None]:
-        """What parameters are taken of, as `agent` of `agent.parameters()`; None for what is not understood."""
+        """The objects that parameters are taken from, such as `agent` in `agent.parameters()`; None if not
+        understood."""
         if isinstance(value, ast.Name) and depth:
             made = self._roles.only_value(value.id)
             if made is None:
@@ -317,7 +318,7 @@ class _Way:
                 return [p for part in value.args for p in self._prefixes(optimizer, part, depth)]
             if isinstance(value.func, ast.Attribute) and value.func.attr == "parameters" and not value.args:
                 path = unparse(value.func.value)
-                if path.partition(".")[0] == "self":  # as the training's scope writes it
+                if path.partition(".")[0] == "self":  # as the training scope writes it
                     owner = optimizer.name.rpartition(".")[0]
                     path = f"{owner}{path.removeprefix('self')}" if owner else path
                 return [path]
@@ -365,7 +366,7 @@ class _Way:
         elif isinstance(stmt, ast.Assert):
             self._value(frame, stmt.test, depth)
         elif not isinstance(stmt, (ast.Pass, ast.Global, ast.Nonlocal, ast.Import, ast.ImportFrom, ast.Raise)):
-            raise _Unknown(f"line {stmt.lineno} is no statement that is followed")
+            raise _Unknown(f"line {stmt.lineno} is a statement that the analysis does not follow")
 
     def _condition(self, frame: _Frame, stmt: ast.If, depth: int) -> None:
         try:
@@ -377,7 +378,7 @@ class _Way:
         self._block(frame, stmt.body if holds else stmt.orelse, depth)
 
     def _makes_no_difference(self, frame: _Frame, stmt: ast.If, depth: int) -> bool:
-        """Whether both branches leave the same values; if so, they are left in the frame, and there is one way on."""
+        """Whether both branches leave the same values; if so, the frame keeps them and the path does not fork."""
         if any(isinstance(n, ast.NamedExpr) for n in walk(stmt.test)):
             return False
         before, passes = frame.values, [replace(p, steps=[*p.steps], cleared=[*p.cleared]) for p in self._passes]
@@ -408,7 +409,7 @@ class _Way:
         if not self._chosen(f"{frame.key}{loop.lineno}: runs"):
             self._block(frame, loop.orelse, depth)
             return
-        for _ in range(2):  # what one turn leaves, the next finds
+        for _ in range(2):  # the second turn sees what the first leaves
             self._bind(frame, loop.target, items.part(None), depth)
             try:
                 self._block(frame, loop.body, depth)
@@ -425,7 +426,7 @@ class _Way:
             self._off -= off
 
     def _holds(self, frame: _Frame, test: ast.expr, depth: int) -> bool:
-        """How a condition comes out on this way."""
+        """The value of a condition on this path."""
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             return not self._holds(frame, test.operand, depth)
         if isinstance(test, ast.Constant):
@@ -545,7 +546,7 @@ class _Way:
             return _perhaps(held) if isinstance(node, (ast.Dict, ast.Set)) else PLAIN
         if isinstance(node, ast.Lambda):
             return PLAIN
-        raise _Unknown(f"line {node.lineno} is no expression that is followed")
+        raise _Unknown(f"line {node.lineno} is an expression that the analysis does not follow")
 
     def _comprehension(self, frame: _Frame, node: ast.GeneratorExp | ast.ListComp, depth: int) -> _Value:
         inner = replace(frame, values=dict(frame.values))
@@ -576,7 +577,7 @@ class _Way:
         return _joined((owner,)) if node.attr in _KEEPS else _perhaps((owner,))
 
     def _free(self, name: str) -> _Value:
-        """A name of the training's scope: a network, a parameter that stands alone, or what holds none."""
+        """The value of a name of the training scope: a network, a single parameter, or something without parameters."""
         cls = None
         if name == "self":
             owner = next((n for n in self._tree.ancestors(self._update) if isinstance(n, ast.ClassDef)), None)
@@ -601,11 +602,11 @@ class _Way:
             frame = _Frame(self._update, "", {})
             return self._named(frame, made[0], 0)
         if any(isinstance(n, ast.Name) and self._is_handed_on(n) for v in made for n in walk(v)):
-            return _Value(path=name)  # perhaps what holds some
+            return _Value(path=name)  # it may hold parameters
         return PLAIN
 
     def _is_handed_on(self, name: ast.Name) -> bool:
-        """Whether an expression holds a network or gives it to something, and does not only compute with it."""
+        """Whether an expression keeps a network or passes it on, rather than only compute with it."""
         node: ast.AST = name
         while isinstance(parent := self._tree.parents.get(node), ast.Attribute):
             node = parent
@@ -614,7 +615,7 @@ class _Way:
         return network and not (isinstance(parent, ast.Call) and parent.func is node)
 
     def _is_optimized(self, name: str) -> bool:
-        """Whether an optimizer is given a tensor by its name."""
+        """Whether an optimizer is given a tensor by this name."""
         return any(
             isinstance(n, ast.Name) and n.id == name and isinstance(self._tree.parents[n], (ast.List, ast.Tuple))
             for o in self._roles.optimizers
@@ -623,7 +624,7 @@ class _Way:
         )
 
     def _attribute(self, owner: _Value, name: str) -> _Value:
-        """An attribute of an object: a part of a network, a parameter, or what is none."""
+        """An attribute of an object: a part of a network, a parameter, or something without parameters."""
         path = f"{owner.path}.{name}"
         if owner.cls is None:
             return _Value(path=path, layer=owner.layer)
@@ -648,14 +649,14 @@ class _Way:
         return _Value(path=path, layer=all(map(self._is_of_torch, made)))
 
     def _is_constant(self, value: ast.expr) -> bool:
-        """Whether a value is made by functions of torch that make tensors, and is no parameter."""
+        """Whether a value is made by tensor functions of torch, and is not a parameter."""
         calls = [n for n in walk(value) if isinstance(n, ast.Call)]
         made = [(self._tree.qualified(_called(c)) or "").rpartition(".") for c in calls]
         tensors = all(module == "torch" and name in names("torch", memory="new") for module, _, name in made)
         return bool(calls) and tensors and "requires_grad" not in unparse(value)
 
     def _is_of_torch(self, value: ast.expr) -> bool:
-        """Whether a module is made of torch's layers, and of classes of this file that have no conditions."""
+        """Whether a module is made of torch's layers and of classes of this file without conditions."""
         calls = [n for n in walk(value) if isinstance(n, ast.Call)]
         if not calls:
             return False
@@ -679,7 +680,7 @@ class _Way:
         return (self._tree.qualified(call.func) or "").startswith("torch.nn.")
 
     def _is_plain(self, cls: ast.ClassDef) -> bool:
-        """Whether a module's methods compute one way, with gradients."""
+        """Whether a module's methods compute in only one way, with gradients."""
         methods = [m for m in cls.body if isinstance(m, ast.FunctionDef) and m.name != "__init__"]
         return not any(
             isinstance(n, (ast.If, ast.IfExp, ast.While, ast.Try, ast.With))
@@ -745,13 +746,13 @@ class _Way:
             if not target.path:  # what the object was given
                 target = _Value(path=f"{owner.path}.{func.attr}")
         elif isinstance(func, ast.Call) and (self._tree.qualified(func.func) or "").startswith("torch.nn."):
-            return _joined(given)  # a layer that is made here is held by no optimizer
+            return _joined(given)  # a layer made here is in no optimizer
         else:
             target = self._value(frame, func, depth)
         return self._of_object(frame, target, call, given, depth)
 
     def _of_object(self, frame: _Frame, target: _Value, call: ast.Call, given: list[_Value], depth: int) -> _Value:
-        """What a network gives that is called, or code that is not known."""
+        """The result of calling a network or unknown code."""
         everything = _joined(given)
         if target.path and target.cls is not None:
             for name in ("forward", "__call__"):
@@ -804,7 +805,7 @@ class _Way:
         return _perhaps(given)
 
     def _of_value(self, frame: _Frame, owner: _Value, func: ast.Attribute, given: list[_Value], depth: int) -> _Value:
-        """A method of a tensor, a distribution, a list, or something else that is no network."""
+        """The result of a method of a tensor, a distribution, a list, or anything but a network."""
         name, everything = func.attr, _joined([owner, *given])
         if name in _STOPPED:
             return PLAIN
@@ -834,7 +835,7 @@ class _Way:
         return _perhaps([owner, *given])
 
     def _is_data(self, name: str) -> bool:
-        """Whether a name stands for the script's options or for what a library made without any of the networks."""
+        """Whether a name is the script's options, or was made by a library without any of the networks."""
         made = [value for _, value in self._roles.assignments(name)]
         known = [self._tree.qualified(_called(v)) or isinstance(v, ast.Constant) for v in made]
         apart = not names_in(made) & {*self._roles.modules}
@@ -875,9 +876,9 @@ class _Way:
         given: list[_Value],
         depth: int,
     ) -> _Value:
-        """What a function or a method of this file returns."""
+        """The result of a function or method of this file."""
         if depth >= DEEP:
-            raise _Unknown(f"line {call.lineno} calls too deep")
+            raise _Unknown(f"line {call.lineno} nests calls too deep")
         bound = bind_arguments(function, call, ast.Name("self", ast.Load()) if owner is not None else None)
         if bound is None or any(isinstance(n, (ast.Yield, ast.YieldFrom, ast.Await)) for n in walk(function)):
             raise _Unknown(f"it is not known what line {call.lineno} gives {function.name}()")
@@ -896,7 +897,7 @@ class _Way:
         except _Return as returned:
             return returned.value
         except _LeaveLoop:
-            raise _Unknown(f"{function.name}() leaves a loop that it has not begun") from None
+            raise _Unknown(f"{function.name}() leaves a loop that it did not enter") from None
         finally:
             self._off -= off
         return NONE
@@ -904,17 +905,17 @@ class _Way:
 
 @dataclass(frozen=True)
 class _Items(_Value):
-    """What a loop over several lists at once takes from each."""
+    """The elements of a loop over several sequences at once."""
 
     each: tuple[_Value, ...] = ()
 
     def part(self, index: int | None) -> _Value:
-        """One turn's."""
+        """The elements of one turn."""
         return _Value(self.must, self.may, self.each)
 
 
 def _given(optimizer: Optimizer) -> list[ast.expr]:
-    """What an optimizer is given to hold."""
+    """The parameters passed to an optimizer."""
     return [*optimizer.call.args[:1], *(k.value for k in optimizer.call.keywords if k.arg == "params")]
 
 
@@ -923,7 +924,7 @@ def _begins(path: str, with_this: str) -> bool:
 
 
 def _called(node: ast.expr) -> ast.expr:
-    """What is called, under the methods that are called on its result."""
+    """The innermost callee, below the methods called on its result."""
     while isinstance(node, ast.Call):
         func = node.func
         if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Call):
@@ -934,7 +935,7 @@ def _called(node: ast.expr) -> ast.expr:
 
 
 def _assigned(cls: ast.ClassDef, name: str) -> list[ast.expr]:
-    """What a class's methods assign to an attribute of the object."""
+    """The values that a class's methods assign to an attribute of `self`."""
     found: list[ast.expr] = []
     for method in (m for m in cls.body if isinstance(m, ast.FunctionDef) and m.args.args):
         own = method.args.args[0].arg
@@ -950,7 +951,7 @@ def _assigned(cls: ast.ClassDef, name: str) -> list[ast.expr]:
 
 
 def _is_of_two(call: ast.Call) -> bool:
-    """Whether `torch.max(a, b)` takes the larger of each element, as far as the text says."""
+    """Whether `torch.max(a, b)` is the elementwise maximum of two tensors, judged by its text."""
     if len(call.args) != 2 or call.keywords:
         return False
     second = call.args[1]

@@ -1,4 +1,4 @@
-"""What the networks of the file return, where their methods say so."""
+"""What the networks of this file return, judged by their methods."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ NEW_OF_FUNCTIONAL = names("functional", memory="new")
 LAYERS = layers(memory="new")
 """A module made of one of these computes a new tensor."""
 MADE_FOR_INDEX = ("torch.arange",)
-"""Functions of torch whose results have a dimension, as an index."""
+"""Functions of torch whose results have a dimension, and so can be an index."""
 HOST = frozenset("float int bool str len list tuple dict set range".split())
 
 
 def loss_called(tree: Tree, func: ast.expr) -> str:
-    """The function that a loss of torch computes, which the script has made and calls: `criterion = nn.MSELoss()`.
+    """The function computed by a loss object of torch that the script makes and calls: `criterion = nn.MSELoss()`.
 
-    "" where the name, or the attribute, may be something else.
+    "" if the name or the attribute may be something else.
     """
     if not isinstance(func, (ast.Name, ast.Attribute)):
         return ""
@@ -52,9 +52,9 @@ def loss_called(tree: Tree, func: ast.expr) -> str:
 
 
 def kept_network(roles: Roles, node: ast.expr) -> ast.ClassDef | None:
-    """The class of the network that `agent.critic` is: the agent's constructor alone sets it, and makes it there.
+    """The class of the network in `agent.critic`, which only the agent's constructor sets, and makes there.
 
-    None where it may be something else.
+    None if it may be something else.
     """
     if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
         return None
@@ -85,11 +85,12 @@ class Results:
 
     @property
     def called(self) -> tuple[ast.ClassDef | None, ast.FunctionDef | None]:
-        """The class and the method of this file that the call runs, where they are known."""
+        """The class and the method of this file that the call runs, if known."""
         return self._class, self._method
 
     def is_new(self, place: int | None, count: int = 1) -> bool:
-        """Whether a result (the only one, where `place` is None) is computed by the call and is no other result."""
+        """Whether the call computes a result (the only one, if `place` is None), and it is distinct from the other
+        results."""
         if self._method is None:
             return False
         returns = [s for s in statements(self._method.body) if isinstance(s, ast.Return)]
@@ -107,7 +108,7 @@ class Results:
         return not roots(value.elts[place]) & others and self._new(value.elts[place], self._method)
 
     def has_rows(self, place: int | None, count: int = 1) -> bool:
-        """Whether nothing says that a result is one number for all rows that the call is given."""
+        """Whether nothing suggests that a result is one number for all rows of the call's argument."""
         if self._method is None:
             return bool(self._call.args or self._call.keywords)
         returns = [s.value for s in statements(self._method.body) if isinstance(s, ast.Return) and s.value is not None]
@@ -118,7 +119,7 @@ class Results:
         return all(self._rows(part, self._method) for part in parts)
 
     def _rows(self, node: ast.AST, method: ast.FunctionDef, depth: int = 8) -> bool:
-        """Whether an expression of a method is made of what the method is given, and no sum over all of it."""
+        """Whether an expression of a method is made from its arguments, without a sum over all rows."""
         if isinstance(node, ast.Name):
             if node.id in parameters(method):
                 return node.id != first_parameter(method)
@@ -133,7 +134,7 @@ class Results:
         return any(self._rows(part, method, depth) for part in children(node))
 
     def is_tensor(self, place: int | None, count: int = 1) -> bool:
-        """Whether nothing says that a result is a number, a distribution, a tuple or another object."""
+        """Whether nothing suggests that a result is a number, a distribution, a tuple or another object."""
         if self._method is None:
             return True
         returns = [s.value for s in statements(self._method.body) if isinstance(s, ast.Return) and s.value is not None]
@@ -146,9 +147,9 @@ class Results:
         return not any(self._is_other(value, self._method) for value in found)
 
     def is_distribution(self, place: int | None, count: int = 1) -> bool:
-        """Whether a result is a distribution of torch, which the method makes; so it is not known of what others make.
+        """Whether a result is a torch distribution that the method itself makes.
 
-        A name must be given such a value alone.
+        If a name is returned, it must only ever be bound to such a value.
         """
         if self._method is None:
             return False
@@ -167,7 +168,7 @@ class Results:
         return is_made(self._tree, node)
 
     def _is_other(self, node: ast.expr, method: ast.FunctionDef, depth: int = 4) -> bool:
-        """Whether an expression of a method is certainly no tensor."""
+        """Whether an expression of a method is certainly not a tensor."""
         if isinstance(node, (ast.Constant, ast.Tuple, ast.List, ast.Dict, ast.Set, ast.JoinedStr)):
             return True
         if isinstance(node, ast.Name) and depth:
@@ -181,7 +182,7 @@ class Results:
         return other or (isinstance(node.func, ast.Attribute) and node.func.attr in ("item", "tolist", "numpy"))
 
     def _find(self) -> tuple[ast.ClassDef | None, ast.FunctionDef | None]:
-        """The class and the method that the call runs, through the policy's name."""
+        """The class and the method that the call runs, found through the policy's name."""
         node = self._call.func
         for network, called in ((node, "forward"), (getattr(node, "value", node), getattr(node, "attr", ""))):
             if (kept := kept_network(self._roles, network)) is not None:
@@ -244,7 +245,7 @@ class Results:
         )
 
     def _is_given(self, name: str, method: ast.FunctionDef) -> bool:
-        """Whether a name is a parameter that may hold what a caller gave."""
+        """Whether a name is a parameter that may hold a caller's argument."""
         if name not in parameters(method):
             return False
         bound = bind_arguments(method, self._call, self._call.func) if method is self._method else None
@@ -258,7 +259,7 @@ class Results:
         return False
 
     def _makes_layer(self, node: ast.AST, depth: int = 3) -> bool:
-        """Whether a layer is made in an expression, or in a function of the file that it calls."""
+        """Whether an expression makes a layer, directly or in a function of this file that it calls."""
         made = {n.attr for n in walk(node) if isinstance(n, ast.Attribute)}
         made |= {n.id for n in walk(node) if isinstance(n, ast.Name)}
         if made & LAYERS:
@@ -279,7 +280,7 @@ def _makes_new(qualified: str, call: ast.Call) -> bool:
 
 
 def _is_kept(name: str, method: ast.FunctionDef) -> bool:
-    """Whether a method puts a name's memory into an attribute or a container, where others may change it."""
+    """Whether a method stores a name's memory in an attribute or a container, where others may change it."""
     for node in walk(method):
         if isinstance(node, ast.Assign):
             held = any(isinstance(t, ast.Name) and t.id == name for t in node.targets) or name in roots(node.value)
@@ -292,7 +293,7 @@ def _is_kept(name: str, method: ast.FunctionDef) -> bool:
 
 
 def _assigned(name: str, method: ast.FunctionDef) -> list[ast.expr]:
-    """The values that a method assigns to a name alone."""
+    """The values of a method's assignments to this name alone."""
     return [
         s.value
         for s in statements(method.body)

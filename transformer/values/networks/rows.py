@@ -1,4 +1,4 @@
-"""Whether a network computes each row of a batch by itself, so that it may see the rows of many steps at once."""
+"""Whether a network computes each row of a batch independently, so that it may get the rows of many steps at once."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from transformer.values.device.graph_capture import SAMPLED
 from transformer.values.networks.attributes import kept_by
 
 MODULES = layers(rows="row") | {"Sequential", "Parameter"}
-"""Modules of torch that see one row at a time and draw nothing, and that cost little. A convolution is not one of
-them: what it has computed for a step's action would be computed again."""
+"""Cheap modules of torch that use one row at a time and draw no random numbers. Convolutions are excluded:
+a step's action has computed their results already."""
 COPYING = frozenset({"clone", "contiguous", "cuda", "to"})
 FUNCTIONS = names("torch", "functional", rows=("element", "broadcast")) - COPYING
-"""Functions of torch that compute each element by itself."""
+"""Elementwise functions of torch."""
 METHODS = methods(rows=("element", "broadcast", "row"), waits="") - COPYING | {"expand_as"}
-"""Methods of tensors and distributions that compute each element, or each row, by itself, and copy nothing."""
+"""Elementwise or row-wise methods of tensors and distributions that copy nothing."""
 ALONG = names("tensor", "torch", "functional", rows="inner")
-"""Methods and functions of which this is true along another dimension than the first."""
+"""Methods and functions that are row-wise along any dimension but the first."""
 SIZES = frozenset("shape T mT H".split())
-"""Attributes in which the number of rows shows."""
+"""Attributes that depend on the number of rows."""
 
 
 class Rowwise:
-    """Looks through a network's method, and those that it calls, for what may mix the rows of its input."""
+    """Checks a network's method, and the methods it calls, for anything that may mix the rows of its input."""
 
     def __init__(self, roles: Roles, cls: ast.ClassDef, seen: set[ast.AST] | None = None) -> None:
         self._tree = roles.tree
         self._roles, self._cls = roles, cls
         self._methods = {m.name: m for m in cls.body if isinstance(m, ast.FunctionDef)}
         self._seen = set() if seen is None else seen
-        """Methods and functions that were looked through: a network may be made of networks of its own class."""
+        """Methods and functions already checked: a network may contain networks of its own class."""
 
     def obstacle(self, method: str = "forward") -> str | None:
-        """What may mix the rows, or is not worth computing again, with a line of the script; None where nothing is."""
+        """What may mix the rows or is too costly to compute again, with its line; None if nothing does."""
         if (base := foreign_base(self._tree, self._cls)) is not None:
             return f"{self._cls.name} is derived from {base}, which is not in this file"
         if method not in self._methods:
@@ -55,7 +55,7 @@ class Rowwise:
         return None
 
     def _other(self, node: ast.AST) -> str | None:
-        """What a node that is no call may do with rows."""
+        """What a node other than a call may do with rows."""
         if isinstance(node, ast.Attribute) and node.attr in SIZES:
             return f"line {node.lineno} reads {ast.unparse(node)}"
         if isinstance(node, (ast.For, ast.While, ast.comprehension, ast.Lambda, ast.FunctionDef, ast.Starred)):
@@ -64,7 +64,7 @@ class Rowwise:
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
             return f"line {node.lineno} multiplies matrices"
         if isinstance(node, ast.Subscript) and not self._keeps_rows(node.slice):
-            return f"line {node.lineno} picks {ast.unparse(node)}"
+            return f"line {node.lineno} indexes {ast.unparse(node)}"
         return None
 
     @staticmethod
@@ -92,7 +92,7 @@ class Rowwise:
         return None if known else f"line {call.lineno} calls {text}(), which may mix the rows of a batch"
 
     def _part(self, attribute: str) -> str | None:
-        """What `self.attribute(...)` may do: a method of the network, or a module that it is made of."""
+        """What `self.attribute(...)` may do: it is a method of the network, or one of its modules."""
         if attribute in self._methods:
             return self.obstacle(attribute)
         made = self._methods.get("__init__")
@@ -106,11 +106,11 @@ class Rowwise:
         return None
 
     def _made(self, call: ast.Call) -> str | None:
-        """What a call that is there to make a module, makes."""
+        """What a call that should make a module makes."""
         name, text = self._tree.qualified(call.func) or "", ast.unparse(call.func)
         if name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper():
             known = name.rpartition(".")[2] in MODULES
-            return None if known else f"line {call.lineno} makes a {text}, which sees more than a row or costs much"
+            return None if known else f"line {call.lineno} makes a {text}, which uses more than one row or is costly"
         if isinstance(call.func, ast.Name) and call.func.id in self._tree.classes:
             return Rowwise(self._roles, self._tree.classes[call.func.id], self._seen).obstacle()
         helper = self._tree.function_called(call)
@@ -126,14 +126,14 @@ class Rowwise:
 
 
 def _joins_columns(call: ast.Call, name: str) -> bool:
-    """Whether a call is `torch.cat([x, action], 1)`: matrices side by side; tensors of one dimension are an error."""
+    """Whether a call is `torch.cat([x, action], 1)`, which joins matrices side by side; vectors would be an error."""
     given = [k.value for k in call.keywords if k.arg in ("dim", "axis")] or call.args[1:2]
     parts = call.args[0] if call.args and name in ("cat", "concat", "concatenate") else None
     return isinstance(parts, (ast.List, ast.Tuple)) and bool(given) and ast.unparse(given[0]) == "1"
 
 
 def _inner(call: ast.Call, tensors: int, name: str) -> bool:
-    """Whether a call is told to work along a dimension that is not the first.
+    """Whether a call works along an explicit dimension that is not the first.
 
     Args:
         call: the call.

@@ -1,7 +1,7 @@
-"""Networks of which all is known: what they are made of stays, and running one does nothing but compute.
+"""Networks that are fully known: their parts stay, and calling one does nothing but compute.
 
-Other statements may then come before a network's call that stood behind it, and none of them sees a difference. What
-is allowed is stated; a use of a network, and a statement of its methods, that is not known here breaks the seal.
+A network's call may then be moved behind other statements without any of them seeing a difference. Only known uses of a
+network, and known statements of its methods, are allowed; any other breaks the seal.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ from transformer.syntax.tree import Tree
 from transformer.values.networks.attributes import initializes_all, kept_by, only_initializes
 
 METHODS = names("tensor", memory=("new", "shared"), waits="") - {"cuda"} | OF["distribution"].keys()
-"""Methods that compute with tensors, or with distributions, and change nothing."""
+"""Methods of tensors and distributions that compute and change nothing."""
 FUNCTIONS = names("torch", memory=("new", "shared"), waits="", made="") | names("functional", memory=("new", "shared"))
 """Functions of torch, and of torch.nn.functional, that do so."""
 ASKED = frozenset("parameters named_parameters state_dict load_state_dict train eval zero_grad to cpu cuda".split())
-"""Methods of a module that change parameters' values at most."""
+"""Methods of a module that change at most the values of parameters."""
 HELD = frozenset("weight bias data".split())
-"""What a layer holds that is a parameter, and a parameter's values."""
+"""The parameters of a layer, and the values of a parameter."""
 REACHING = (
     frozenset("modules children named_modules named_children get_submodule add_module register_module".split())
     | frozenset("_modules _parameters register_parameter register_buffer __getattribute__ __setattr__".split())
     | frozenset("__dict__ __class__ __slots__ __match_args__ __code__ __globals__ suppress".split())
 )
-"""Attributes by which a part, or a method, may be reached under no name, or another takes its place; or that catch."""
+"""Attributes that reach or replace a part or a method without naming it, or catch exceptions."""
 OVERRIDDEN = frozenset("forward append".split())
-"""Methods whose place another may take."""
+"""Methods that may be replaced."""
 BY_TEXT = BY_NAME | frozenset("vars eval exec globals locals __import__ gc inspect suppress".split())
-"""What reaches an attribute or a name by its text, or catches what is raised."""
+"""Names that reach attributes or names by their text, or catch exceptions."""
 NO_RESULT = frozenset("ImportError ModuleNotFoundError FileNotFoundError KeyboardInterrupt".split())
 """Exceptions that no computation raises."""
 SPECIAL = frozenset("__init__ __repr__ __str__ __len__".split())
-"""Methods that Python calls by itself, and that change nothing of how an object's others are found."""
+"""Methods that Python calls itself, and that do not affect attribute lookup."""
 ACTIVATIONS = frozenset("ReLU ReLU6 LeakyReLU ELU SELU CELU SiLU Mish Hardtanh Hardswish Hardsigmoid".split())
-"""Layers of torch that can be told to write into what they are given."""
+"""Layers of torch with an option to work in place."""
 BUILTINS = frozenset("super int float max min range".split())
 
 
 def overlooked(tree: Tree) -> str | None:
-    """What in a script may change a network, or see in which order statements ran, without naming them."""
+    """Code in a script that may change a network, or observe the order of statements, without naming them."""
     for node in tree.nodes:
         if isinstance(node, ast.Attribute):
             sets = node.attr in OVERRIDDEN and not isinstance(node.ctx, ast.Load)
@@ -65,7 +65,7 @@ def overlooked(tree: Tree) -> str | None:
 
 
 def _registers_buffer(tree: Tree, register: ast.Attribute) -> bool:
-    """Whether a constructor gives its own object a tensor: `self.register_buffer("scale", scale)`."""
+    """Whether a constructor registers a tensor on its own object: `self.register_buffer("scale", scale)`."""
     call, scope = tree.parents[register], tree.scope_of(register)
     own = first_parameter(scope) if isinstance(scope, ast.FunctionDef) and scope.name == "__init__" else None
     return (
@@ -79,7 +79,7 @@ def _registers_buffer(tree: Tree, register: ast.Attribute) -> bool:
 
 
 def _initializes(tree: Tree, apply: ast.Attribute) -> bool:
-    """Whether `module.apply(function)` does nothing but write values into parameters."""
+    """Whether `module.apply(function)` only writes values into parameters."""
     call = tree.parents[apply]
     given = call.args if isinstance(call, ast.Call) and call.func is apply else []
     if len(given) != 1 or not isinstance(given[0], (ast.Name, ast.Attribute)):
@@ -102,7 +102,7 @@ def is_plain_class(tree: Tree, cls: ast.ClassDef) -> bool:
 
 
 def stays(roles: Roles, uses: Iterable[ast.Name | ast.Attribute]) -> bool:
-    """Whether nothing puts another network in the place of one, or of a part of it.
+    """Whether nothing replaces a network or one of its parts.
 
     Functions of the file that it is given to are looked at, too.
 
@@ -125,7 +125,7 @@ def stays(roles: Roles, uses: Iterable[ast.Name | ast.Attribute]) -> bool:
 
 
 def _leaves_training(roles: Roles, node: ast.expr) -> bool:
-    """Whether the function that trains returns a network: its loop has ended, and another call makes another one."""
+    """Whether the training function returns a network: its loop has ended, and another call makes another network."""
     stmt = roles.tree.parents[node]
     if isinstance(stmt, ast.Tuple):
         stmt = roles.tree.parents[stmt]
@@ -134,7 +134,7 @@ def _leaves_training(roles: Roles, node: ast.expr) -> bool:
 
 
 def _given_to(tree: Tree, node: ast.expr) -> tuple[ast.FunctionDef, str] | None:
-    """The function of the file that a network is given to, and its parameter; None for any other use."""
+    """The function of this file that a network is passed to, and its parameter; None for any other use."""
     call = tree.parents[node]
     if isinstance(call, ast.keyword):
         call = tree.parents[call]
@@ -180,7 +180,7 @@ def _is_known(tree: Tree, node: ast.Name | ast.Attribute) -> bool:
 
 
 def only_computes(roles: Roles, cls: ast.ClassDef, methods: Iterable[ast.FunctionDef]) -> bool:
-    """Whether methods of a network's class read what they are given and their object alone, and change nothing.
+    """Whether methods of a network's class read only their arguments and their object, and change nothing.
 
     Args:
         roles: the script.
@@ -231,12 +231,12 @@ def _computes(roles: Roles, call: ast.Call, own: str, known: Collection[str]) ->
 
 
 def meaning(tree: Tree, node: ast.expr) -> str:
-    """The qualified name of what an expression stands for, wherever it stands; nothing where that is not sure."""
+    """The qualified name of an expression; "" if that is not certain."""
     return tree.qualified(node) or "" if root(node) in tree.only_imported else ""
 
 
 def makes_inplace(node: ast.AST) -> bool:
-    """Whether a constructor's node may make a layer that writes into what it is given."""
+    """Whether a node of a constructor may make a layer that works in place."""
     if not isinstance(node, ast.Call):
         return False
     given = [*node.args, *(k.value for k in node.keywords)]

@@ -1,7 +1,7 @@
-"""What a script does with a network: shown to change nothing of it, while training goes on, but parameters' values.
+"""What a script does with a network: shows that during training nothing of it changes but the values of parameters.
 
-Each use of the network's name, of its optimizers' and of what they return must be one that is known here; so must
-whatever else could reach it: names looked up by text, attributes set on classes and modules, hooks.
+Each use of the network's name, of its optimizers, and of what they return must be known; so must everything else that
+could reach it: names looked up by text, attributes set on classes and modules, hooks.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from transformer.values.networks.attributes import Unknown
 from transformer.values.networks.parts import COMPUTING, OF_TORCH, READ, STATEFUL, Parts
 
 CALLED = frozenset("state_dict load_state_dict train eval zero_grad to cpu cuda __call__ forward".split())
-"""Methods of a network that change parameters' values at most, where none of its parts has a mode; moving it to a
-device is one of them above the training loop alone."""
+"""Methods of a network that change at most parameters' values, if none of its parts has a mode; moving it to a
+device is allowed only above the training loop."""
 MOVING = frozenset("to cpu cuda".split())
 PARAMETERS = frozenset("parameters named_parameters buffers named_buffers".split())
 OF_OPTIMIZERS = frozenset("step zero_grad state_dict load_state_dict defaults".split())
 GATHERED = frozenset("list tuple sum any all len sorted enumerate zip next filter max min".split())
-"""Builtins that go through parameters, or make a list of them."""
+"""Builtins that iterate over parameters or make a list of them."""
 VALUES = (
     frozenset("clip_ square histc cpu float double is_cuda ndim grad data requires_grad".split())
     | names("tensor") - OF_TORCH
@@ -48,17 +48,17 @@ VALUES = (
 TAKING = ("torch.optim.", "torch.nn.utils.clip_grad_", "torch.cuda.amp.GradScaler", "torch.amp.GradScaler")
 """Functions of torch that may be given parameters or optimizers."""
 COPYING = ("torch.save", "copy.deepcopy", "torch.nn.utils.parameters_to_vector", "torch.optim.swa_utils.AveragedModel")
-"""Functions that may be given a whole network: they read it."""
+"""Functions that may be given a whole network, which they only read."""
 SEEING = NAMESPACES - {"importlib"} | {"setattr", "delattr", "gc", "inspect", "__import__"}
-"""Names of builtins and modules that reach names and attributes by their texts, or all objects."""
+"""Builtins and modules that reach names and attributes by their text, or all objects."""
 APART = ("wandb.", "os.", "sys.", "matplotlib.", "gym.", "gymnasium.", "warnings.", "logging.")
-"""Modules that no network computes with."""
+"""Modules that networks do not compute with."""
 LOGGING = frozenset("add_histogram add_scalar".split())
-"""Methods of writers, which read a tensor."""
+"""Methods of writers, which only read a tensor."""
 OF_SYS = frozenset("argv exit path stdout stderr version_info platform".split())
 """Attributes of sys that reach no module."""
 DEEP = 6
-"""So many calls are followed."""
+"""The maximum depth of calls."""
 
 
 class Changed(Exception):
@@ -66,7 +66,7 @@ class Changed(Exception):
 
 
 class Uses:
-    """Looks through all uses of a script's networks and optimizers.
+    """Checks all uses of a script's networks and optimizers.
 
     Args:
         roles: the script, before the first transform that changes the training loop.
@@ -81,23 +81,23 @@ class Uses:
         self._seen: set[tuple[str, Scope, str]] = set()
 
     def obstacles(self, networks: Iterable[str]) -> dict[str, str]:
-        """For each of these networks of which something more may change, why it may."""
+        """For each network of which more than the values of its parameters may change: the reason."""
         found = {name: self.obstacle(name) for name in networks}
         return {name: why for name, why in found.items() if why}
 
     def obstacle(self, network: str) -> str | None:
-        """Why something but the values of a network's parameters may change in training; None where nothing does."""
+        """Why something other than the values of a network's parameters may change in training; None if nothing may."""
         roles = self._roles
         bound = [v for s, v in roles.assignments(network) if self._runs_with_training(s)]
         made = [without_methods(v, MOVING) for v in bound if not is_none(v)]  # it may be made under a condition
         calls = [value for value in made if isinstance(value, ast.Call)]
         moved = [value for value in made if isinstance(value, ast.Name) and value.id == network]
         if len(calls) != 1 or len(calls) + len(moved) != len(made) or network in roles.variant:
-            return f"{network} is not made once, by one call above the training loop"
+            return f"{network} is not made by exactly one call above the training loop"
         why = None if self._structure else self._parts.obstacle(calls[0])
         if why is not None:
             return why
-        self._seen.clear()  # a use that was looked at for another network may be one of this network, too
+        self._seen.clear()  # uses already checked for another network may be uses of this one too
         try:
             if self._structure:
                 self._check_given(calls[0])
@@ -115,10 +115,10 @@ class Uses:
     # --- what may reach every network ------------------------------------------------------------------------
 
     def _check_given(self, constructor: ast.Call) -> None:
-        """What a network is made with is no module that the script has under another name.
+        """Check that a network is not made from a module that the script has another name for.
 
         Raises:
-            Changed: it is, or it is not written out.
+            Changed: it is, or an argument is not explicit.
         """
         for value in (*constructor.args, *(k.value for k in constructor.keywords)):
             root = value.value if isinstance(value, (ast.Attribute, ast.Subscript)) else value
@@ -137,7 +137,7 @@ class Uses:
         for node in tree.nodes:
             if isinstance(node, ast.Name) and node.id in classes_of_networks:
                 if not self._leaves_class(node) and self._runs_with_training(node):
-                    raise Changed(f"line {node.lineno} uses {node.id}, whose methods may become others")
+                    raise Changed(f"line {node.lineno} uses {node.id}, whose methods may be replaced")
             if isinstance(node, ast.Name) and node.id in SEEING:
                 if not self._looks_at_another(node) and self._runs_with_training(node):
                     raise Changed(f"line {node.lineno} uses {node.id}, which may change anything")
@@ -162,7 +162,8 @@ class Uses:
                 raise Changed(f"line {getattr(node, 'lineno', 1)} changes how torch computes")
 
     def _leaves_class(self, name: ast.Name) -> bool:
-        """Whether a class is made, derived from, asked for an attribute or what is of it, or named in an annotation."""
+        """Whether a class is only called, subclassed, asked for an attribute, used in a type test, or named in an
+        annotation."""
         parents = self._tree.parents
         outer = parents[name]
         if isinstance(outer, ast.Call) and self._tree.names.builtin(outer.func) in (
@@ -183,9 +184,9 @@ class Uses:
         return inside in (getattr(outer, "annotation", None), getattr(outer, "returns", None))
 
     def _looks_at_another(self, node: ast.Name) -> bool:
-        """`vars(args)`, `sys.argv`, `"x" in locals()`: what is looked at is a variable, and so no network's.
+        """Whether a lookup is `vars(args)`, `sys.argv` or `"x" in locals()`, which looks at a variable, not a network.
 
-        A network that is given to one of these is found among its own uses.
+        A network passed to one of these is found among its own uses.
         """
         outer = self._tree.parents[node]
         if asked_name(self._tree.parents.get(outer, outer)) is not None or is_vars_of_options(self._tree, node):
@@ -206,14 +207,14 @@ class Uses:
     # --- uses of names -----------------------------------------------------------------------------------------
 
     def _loads(self, name: str, scope: Scope) -> list[ast.Name]:
-        """The uses of a scope's variable that may run before the training loop has ended.
+        """The reads of a scope's variable that may run before the training loop has ended.
 
         Raises:
-            Changed: it is bound anew.
+            Changed: the name is bound again.
         """
         found = [n for n in self._tree.of(ast.Name) if n.id == name and self._roles.is_ours(n, scope)]
         for node in (n for n in found if not isinstance(n.ctx, ast.Load) and self._runs_with_training(n)):
-            outer = self._tree.statement(node)  # actor, critic = make(), make() binds each to one value
+            outer = self._tree.statement(node)  # `actor, critic = make(), make()` binds each to one value
             plain = isinstance(outer, ast.Assign) and node in [target for target, _ in pairwise(outer)]
             plain = plain and self._tree.scope_of(node) is scope
             if not plain or self._roles.outermost in self._tree.ancestors(node):
@@ -227,7 +228,7 @@ class Uses:
         return True
 
     def _network(self, name: str, scope: Scope, depth: int) -> None:
-        """Look at the uses of a network's name, in the training scope or as a parameter.
+        """Check the uses of a network's name, in the training scope or as a parameter.
 
         Raises:
             Changed: one of them is not known.
@@ -244,7 +245,7 @@ class Uses:
             path.append(top.attr if isinstance(top, ast.Attribute) else "[]")
         outer, text = parents[top], f"line {node.lineno} uses {ast.unparse(top)}"
         if self._structure and path[-1:] == ["data"]:
-            return  # a parameter with other memory is the same parameter
+            return  # a parameter with new memory is the same parameter
         if isinstance(top, (ast.Attribute, ast.Subscript)) and not isinstance(top.ctx, ast.Load):
             raise Changed(f"line {node.lineno} sets {ast.unparse(top)}")
         if isinstance(outer, ast.Call) and outer.func is top:
@@ -272,7 +273,7 @@ class Uses:
                 raise Changed(text)
 
     def _asks(self, value: ast.AST) -> bool:
-        """Whether code only asks if a value is true; `+value` may be the value itself."""
+        """Whether code only tests if a value is true; `+value` may be the value itself."""
         outer = self._tree.parents[value]
         if isinstance(outer, ast.BoolOp):
             return self._asks(outer)
@@ -285,9 +286,9 @@ class Uses:
         return self._asks(value) and not self._tree.decides_truth
 
     def _chosen(self, choice: ast.IfExp) -> None:
-        """`net = target if args.target else agent`: by the name of one of them, it only computes, without gradients.
+        """Check `net = target if args.target else agent`: the new name must only be used to compute, without gradients.
 
-        All names that are written the same are looked at, whatever they stand for.
+        All names of the same spelling are checked, whatever they mean.
 
         Raises:
             Changed: it may do more, or has no such name.
@@ -306,7 +307,7 @@ class Uses:
                 raise Changed(f"line {node.lineno} uses {target.id}, which may be one of several networks")
 
     def _called(self, call: ast.Call) -> str:
-        """The full name of the function that is called, or a method's text; none where the file defines the name."""
+        """The full name of the called function, or the text of a method; "" if the file defines the name."""
         tree, func, name = self._tree, call.func, root(call.func) or ""
         qualified = tree.qualified(func)
         defined = name in tree.bound or name in tree.classes or tree.functions(name) or name in self._parameter_names
@@ -320,14 +321,14 @@ class Uses:
         return frozenset(a.arg for a in self._tree.of(ast.arg))
 
     def _reads(self, call: ast.Call) -> bool:
-        """Whether what is given a tensor only reads it, or computes with it."""
+        """Whether a callee only reads a tensor argument, or computes with it."""
         name = self._called(call)
         if name.startswith(COMPUTING):
             return not name.startswith(STATEFUL) or name.startswith("torch.distributed.")
         return name in ("print", "float", "len", "id", "int") or name.rpartition(".")[2] in LOGGING
 
     def _call(self, call: ast.Call, path: list[str], depth: int) -> None:
-        """A call of the network, of its method, or of a part's."""
+        """Check a call of the network, of its method, or of a part's."""
         name = path[-1] if path else "__call__"
         if name in PARAMETERS or name in self._parts.handing_out:
             self._parameters(call, depth)
@@ -344,25 +345,26 @@ class Uses:
             raise Changed(f"line {call.lineno} calls {ast.unparse(call.func)}()")
 
     def _is_own(self, method: str) -> bool:
-        """Whether the networks' classes define a method of this name; they have been looked through."""
+        """Whether the networks' classes define a method of this name; those have been checked."""
         return method != "__init__" and any(
             isinstance(s, ast.FunctionDef) and s.name == method for c in self._roles.network_classes for s in c.body
         )
 
     def _is_foreign(self, method: str) -> bool:
-        """Whether a method is none of torch's, and the network of a class of another file: it only computes, then."""
+        """Whether a method is not torch's and the network's class is in another file: then it is taken to compute
+        only."""
         return self._structure and not self._roles.network_classes and method not in OF_TORCH
 
     def _is_module(self, attribute: str) -> bool:
-        """Whether the networks' classes keep a part of this name."""
+        """Whether the networks' classes keep a part under this name."""
         stored = (n for c in self._roles.network_classes for n in walk(c) if isinstance(n, ast.Attribute))
         return any(n.attr == attribute and isinstance(n.ctx, ast.Store) for n in stored)
 
     def _given(self, call: ast.Call, argument: ast.AST, depth: int, follow: object) -> None:
-        """What a function of the file does with an argument.
+        """Check what a function of this file does with an argument.
 
         Raises:
-            Changed: it is no function of the file, or it is not clear which parameter gets it.
+            Changed: it is not a function of this file, or it is not clear which parameter gets the argument.
         """
         function = self._tree.function_called(call)
         text = f"line {call.lineno} gives {ast.unparse(argument)} to {ast.unparse(call.func)}()"
@@ -375,7 +377,7 @@ class Uses:
                 follow(parameter, function, depth + 1)  # type: ignore[operator]
 
     def _parameters(self, node: ast.AST, depth: int) -> None:
-        """Look at what is done with a list or an iterator of parameters."""
+        """Check the uses of a list or an iterator of parameters."""
         parents = self._tree.parents
         outer = parents[node]
         text = f"line {getattr(node, 'lineno', 1)} uses {ast.unparse(node)}"
@@ -406,12 +408,12 @@ class Uses:
             raise Changed(text)
 
     def _list(self, name: str, scope: Scope, depth: int) -> None:
-        """Look at the uses of a name for parameters."""
+        """Check the uses of a name for parameters."""
         for node in self._loads(name, scope) if self._once(name, scope, "list") else ():
             self._parameters(node, depth)
 
     def _elements(self, name: str, within: ast.AST, depth: int) -> None:
-        """Look at what is done with a parameter in a loop over them.
+        """Check what a loop over parameters does with each.
 
         Raises:
             Changed: more than its value or its gradient may change.
@@ -436,7 +438,7 @@ class Uses:
         return not runs_before_training(self._roles, node)
 
     def _optimizer(self, name: str, scope: Scope, depth: int) -> None:
-        """Look at the uses of an optimizer, which holds the parameters."""
+        """Check the uses of an optimizer, which holds the parameters."""
         parents = self._tree.parents
         for node in self._loads(name, scope) if self._once(name, scope, "optimizer") else ():
             outer = parents[node]
@@ -455,12 +457,12 @@ class Uses:
                 raise Changed(f"line {node.lineno} uses {ast.unparse(outer)}, which may reach the parameters")
 
     def _is_scaler(self, value: ast.expr) -> bool:
-        """Whether a name holds a gradient scaler of torch's."""
+        """Whether a name holds a gradient scaler of torch."""
         made = self._roles.only_value(value.id) if isinstance(value, ast.Name) else None
         return isinstance(made, ast.Call) and (self._tree.qualified(made.func) or "").startswith(TAKING)
 
     def _groups(self, groups: ast.Attribute, depth: int) -> None:
-        """`optimizer.param_groups`: of each group anything is used but its parameters."""
+        """Check `optimizer.param_groups`: of each group, anything may be used but its parameters."""
         parents = self._tree.parents
         outer = parents[groups]
         used: Iterable[ast.AST] = ()
@@ -482,12 +484,12 @@ class Uses:
 
 
 def unsteady(roles: Roles) -> dict[str, str]:
-    """The trained and target networks in which more than parameters' values may change in training, with the reason."""
+    """The trained and target networks of which more than parameters' values may change in training, with the reason."""
     return Uses(roles).obstacles((*roles.modules, *roles.target_networks))
 
 
 def restructured(roles: Roles) -> dict[str, str]:
-    """The trained networks whose parameters may become others, or need no gradients any more, each with the reason."""
+    """The trained networks whose parameters may be replaced or frozen, with the reason."""
     return Uses(roles, structure=True).obstacles(roles.modules)
 
 

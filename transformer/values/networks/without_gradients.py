@@ -1,4 +1,4 @@
-"""Whether a network computes the same bits where no gradients are recorded, so that acting may leave them out."""
+"""Whether a network computes the same bits without gradients, so that acting may skip recording them."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ KNOWN = {
     "Linear": ("in_features", "out_features"),
     "Conv2d": ("in_channels", "out_channels", "kernel_size", "stride", "padding"),
 }
-"""Options with which this is known of a layer, in their order: those that leave its bias and its groups as they are."""
+"""Options of a layer for which this is known, in order: those that do not change its bias and its groups."""
 PRODUCTS = frozenset("bmm matmul mm linear".split())
-"""Products of matrices, some of which torch folds otherwise where gradients are recorded."""
+"""Matrix products, some of which torch folds differently while gradients are recorded."""
 FUNCTIONS = (OF["torch"].keys() | OF["functional"].keys() | {"cat", "randn_like", "max_pool2d"}) - PRODUCTS
 METHODS = OF["tensor"].keys() | OF["distribution"].keys()
 BUILTINS = frozenset("len super int float max min".split())
 ASKING = frozenset("grad requires_grad requires_grad_ is_leaf grad_fn backward register_hook retain_grad".split())
-"""Attributes of tensors in which gradients show."""
+"""Attributes of tensors that depend on gradients."""
 
 
 def differs(roles: Roles, cls: ast.ClassDef, called: str | None = None) -> str | None:
-    """What may compute other bits without gradients in a network's methods, with its line; None where nothing does.
+    """What may compute other bits without gradients in a network's methods, with its line; None if nothing does.
 
     Known are linear layers with a bias, convolutions without groups, what works element by element, picks the largest
     or works along a dimension, and distributions.
@@ -63,7 +63,7 @@ def differs(roles: Roles, cls: ast.ClassDef, called: str | None = None) -> str |
 
 
 def reached(methods: Sequence[ast.FunctionDef], called: str) -> list[ast.FunctionDef]:
-    """The constructor, a method of a class, and those that this names, and so on."""
+    """The constructor, a method of a class, and the methods that these mention, directly or indirectly."""
     found = [m for m in methods if m.name == called]
     for method in found:  # grows as it is walked
         named = {n.attr for n in walk(method) if isinstance(n, ast.Attribute)}
@@ -72,7 +72,7 @@ def reached(methods: Sequence[ast.FunctionDef], called: str) -> list[ast.Functio
 
 
 def _made(roles: Roles, cls: ast.ClassDef, classes: Collection[ast.ClassDef]) -> set[str]:
-    """The attributes that a constructor sets to layers, and to networks of these classes, and nothing else does."""
+    """The attributes that only the constructor sets, to layers and to networks of these classes."""
 
     def check(made: ast.ClassDef, call: ast.Call, frame: Frame) -> None:
         if made not in classes:
@@ -91,7 +91,7 @@ def _made(roles: Roles, cls: ast.ClassDef, classes: Collection[ast.ClassDef]) ->
 
 
 def _with_what_it_calls(roles: Roles, function: ast.FunctionDef) -> list[ast.AST]:
-    """The nodes of a function, and of the functions of the file that it calls."""
+    """The nodes of a function, and of the functions of this file that it calls."""
     found, functions = list[ast.AST](), [function]
     for one in functions:  # grows as it is walked
         nodes = [n for stmt in one.body for n in walk(stmt)]
@@ -102,7 +102,7 @@ def _with_what_it_calls(roles: Roles, function: ast.FunctionDef) -> list[ast.AST
 
 
 def layer_differs(roles: Roles, node: ast.AST) -> str | None:
-    """What a constructor's node may make that computes other bits without gradients; None where there is nothing."""
+    """What a constructor's node may make that computes other bits without gradients; None if nothing."""
     if not isinstance(node, ast.Call):
         return None
     name = roles.tree.qualified(node.func) or ""
@@ -113,7 +113,7 @@ def layer_differs(roles: Roles, node: ast.AST) -> str | None:
 
 
 def _is_plain(call: ast.Call, layer: str) -> bool:
-    """Whether a layer is made with options of which it is known that it computes the same with them."""
+    """Whether a layer is made with options for which it is known to compute the same."""
     options = KNOWN.get(layer)
     if options is None:
         return True
@@ -124,7 +124,7 @@ def _is_plain(call: ast.Call, layer: str) -> bool:
 
 
 def _other(roles: Roles, node: ast.AST, own: str, known: set[str]) -> str | None:
-    """What a node of another method may compute otherwise, or keep: a loss that uses it would lose a gradient."""
+    """What a node of another method may compute differently or keep: a loss that uses it would lose a gradient."""
     if isinstance(node, (ast.Global, ast.Nonlocal)):
         return f"binds {', '.join(node.names)} elsewhere"
     if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
@@ -142,7 +142,7 @@ def _other(roles: Roles, node: ast.AST, own: str, known: set[str]) -> str | None
     elif name.startswith("torch."):
         fine = last in FUNCTIONS
     elif name.startswith("random."):
-        fine = True  # Python's random numbers know nothing of gradients
+        fine = True  # Python's random numbers do not depend on gradients
     elif isinstance(node.func, ast.Name):
         fine = node.func.id in (own, roles.history.sampler) or node.func.id in BUILTINS
     elif isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) == own:
