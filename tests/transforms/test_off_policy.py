@@ -513,6 +513,17 @@ def test_what_learns_behind_a_continue_does_not_decide() -> None:
     assert "already" in reason("acting", source)
 
 
+@pytest.mark.parametrize(("returned", "outside"), [("list(zip(*picked))", False), ("zip(*picked)", True)])
+def test_what_a_method_has_transposed_is_collated_above_the_update(returned: str, outside: bool) -> None:
+    sample = "batch = rb.sample(args.batch_size)\n"
+    collate = "b_obs, b_next_obs, b_actions, b_rewards, b_dones = map(torch.tensor, map(np.stack, batch))"
+    source = replay(sample=sample + collate)
+    whole = "[torch.tensor(np.stack(column)) for column in zip(*picked)]"
+    assert whole in source
+    step = turn("update", source.replace(whole, returned))
+    assert step.applied and ("def update(batch" not in step.after) == outside
+
+
 def test_update() -> None:
     step = turn("update", replay())
     assert "            values, loss = update(" not in step.after  # nothing reads them below

@@ -64,7 +64,7 @@ def _region(
     What stands between them (logging, say) is a part of the region; other regions are not.
     """
     own = {tree.statement(step) for step in steps}
-    lists = {name for stmt in block if _transposes(stmt) for name in access(stmt).binds}
+    lists = {name for stmt in block if _transposes(tree, stmt) for name in access(stmt).binds}
     first = last = max(block.index(stmt) for stmt in own)
     while last + 1 < len(block) and _calls(block[last + 1], "zero_grad"):
         last += 1
@@ -84,19 +84,27 @@ def _region(
     return Region(block, first, last, tuple(s for s in steps if block.index(tree.statement(s)) >= first))
 
 
-def _transposes(stmt: ast.stmt) -> bool:
-    """Whether a statement makes lists, one for each part of a step, of a list of steps: `Step(*zip(*sampled))`."""
+def _transposes(tree: Tree, stmt: ast.stmt) -> bool:
+    """Whether a statement makes lists, one for each part of a step, of a list of steps: `Step(*zip(*sampled))`.
+
+    A method of that name may do so: `memory.sample(32)`.
+    """
     made = stmt.value if isinstance(stmt, ast.Assign) else None
-    if isinstance(made, ast.Call) and made.args and isinstance(made.args[0], ast.Starred):
-        made = made.args[0].value
-    if not isinstance(made, ast.Call) or not isinstance(made.func, ast.Name) or made.func.id != "zip":
+    named = made.func.attr if isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) else ""
+    methods = tree.methods(named)
+    returned = [[s.value for s in statements(m.body) if isinstance(s, ast.Return)] for m in methods]
+    return _is_transposed(made) or (bool(methods) and all(v and all(map(_is_transposed, v)) for v in returned))
+
+
+def _is_transposed(made: ast.expr | None) -> bool:
+    if not isinstance(made, ast.Call) or not made.args or not isinstance(made.args[0], ast.Starred):
         return False
-    return any(isinstance(a, ast.Starred) for a in made.args)
+    return (isinstance(made.func, ast.Name) and made.func.id == "zip") or _is_transposed(made.args[0].value)
 
 
 def _collates(tree: Tree, stmt: ast.stmt, lists: Set[str]) -> bool:
     """Whether a statement makes a tensor of lists of parts of steps, and calls no network."""
-    if _transposes(stmt):
+    if _transposes(tree, stmt):
         return True
     if not isinstance(stmt, ast.Assign) or not names_in([stmt.value]) & lists:
         return False
