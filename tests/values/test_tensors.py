@@ -48,6 +48,13 @@ def test_names_that_are_made_of_each_other(asked: str, tensors: bool) -> None:
         ("unknown(next_obs)", False),
         ("b_obs.shape", False),
         ("args.seed", False),
+        ("torch.distributions.Normal(b_obs, 1.0).mean", True),
+        ("torch.distributions.Categorical(logits=b_obs).probs - 1", True),
+        ("(torch.distributions.Normal(b_obs, 1.0).loc - 1).pow(2).mean()", True),
+        ("torch.distributions.Normal(b_obs, 1.0).batch_shape", False),
+        ("(torch.distributions.Normal(b_obs, 1.0) if args.seed else args).mean", False),
+        ("args.mean", False),
+        ("unknown.loc", False),
     ],
 )
 def test_expressions(value: str, tensor: bool) -> None:

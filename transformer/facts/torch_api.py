@@ -330,7 +330,7 @@ ARRAYS_LACK = frozenset(
     "bool byte clone contiguous cpu cuda detach double float half int long short to unsqueeze".split()
 )
 """Methods of tensors that arrays do not have."""
-OF_DISTRIBUTIONS = frozenset("mean mode stddev variance".split())
+OF_DISTRIBUTIONS = frozenset("loc logits mean mode probs scale stddev variance".split())
 """Attributes of distributions that are tensors."""
 MEMORY_LACKS = frozenset("append extend get items keys pop popitem setdefault update".split())
 """Methods of containers that neither tensors nor arrays have."""

@@ -13,7 +13,7 @@ from transformer.facts import libraries, python, torch_api
 from transformer.recognition.roles import Roles
 from transformer.syntax.diagnostics import SHOWN
 from transformer.syntax.query import parameters, walk
-from transformer.values.effects.interpreter import MEMORY, Frame, Interpreter, is_class
+from transformer.values.effects.interpreter import MEMORY, Frame, Interpreter, is_class, is_distribution
 from transformer.values.effects.objects import NOTHING, UNKNOWN, Context, Thing, Things, Variable
 from transformer.values.effects.world import Held
 from transformer.values.reports import is_report
@@ -286,7 +286,7 @@ class Graphs:
         call = self._tree.parents[parent]
         called = isinstance(call, ast.Call) and call.func is parent
         values = self._values(node, context)
-        if any(map(_is_distribution, values)):
+        if any(map(is_distribution, values)):
             known = called and parent.attr in torch_api.OF["distribution"] and _all_distributions(values)
             if not known:
                 return _held(parent, ASKS, node)
@@ -349,11 +349,7 @@ def _held(at: ast.AST, what: str, node: ast.AST) -> Held:
 
 
 def _all_distributions(things: Things) -> bool:
-    return bool(things) and all(map(_is_distribution, things))
-
-
-def _is_distribution(thing: Thing) -> bool:
-    return thing.kind == "made" and thing.name.startswith(DISTRIBUTIONS) and is_class(thing.name)
+    return bool(things) and all(map(is_distribution, things))
 
 
 def _leaves_graph(node: ast.AST) -> bool:

@@ -702,6 +702,9 @@ class Interpreter:
                     found |= self._unknown([thing], node)
             elif thing.kind == "options":
                 pass  # numbers and texts, besides what this file stores
+            elif is_distribution(thing) and name in torch_api.OF_DISTRIBUTIONS:
+                found.add(self.heap.thing("tensor", node, self._frame.context))
+                found |= {t for name in (INSIDE, GIVEN) for t in self.heap.get((thing, name)) if t.kind in MEMORY}
             elif thing.kind == "made":
                 found |= {thing, self.heap.thing("method", name=name, of=(thing,))}
                 found |= {t for name in (INSIDE, GIVEN) for t in self.heap.get((thing, name)) if t.kind in MEMORY}
@@ -1045,7 +1048,7 @@ class Interpreter:
             looks = python.does("dict", name) if receiver.name == _OF_ENVIRONMENT else None
             if looks is not None and not looks.writes:  # infos are dictionaries
                 return self._items(frozenset([receiver]), node) | frozenset(arguments)
-            if receiver.name.startswith("torch.distributions.") and name in torch_api.OF["distribution"]:
+            if is_distribution(receiver) and name in torch_api.OF["distribution"]:
                 return frozenset([self.heap.thing("tensor", node, self._frame.context)])
             if receiver.name != _OF_ENVIRONMENT and libraries.role(receiver.name) == "environments":
                 self.heap.put((receiver, INSIDE), arguments, node)
@@ -1534,6 +1537,11 @@ def _is_property(node: ast.AST | None) -> bool:
 
 def _has_decorator(node: ast.AST | None, name: str) -> bool:
     return isinstance(node, ast.FunctionDef) and any(_text(d) == name for d in node.decorator_list)
+
+
+def is_distribution(thing: Thing) -> bool:
+    """Whether an object is of a class of torch's distributions."""
+    return thing.kind == "made" and thing.name.startswith("torch.distributions.") and is_class(thing.name)
 
 
 def is_class(name: str) -> bool:
