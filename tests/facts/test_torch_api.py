@@ -30,6 +30,7 @@ from transformer.facts.torch_api import (
     Kind,
     Row,
     layers,
+    names,
     optimizers,
 )
 from transformer.syntax.templates import render
@@ -971,3 +972,12 @@ def test_attributes_of_distributions_are_tensors(name: str) -> None:
     seen = [getattr(one, name, None) for one in MADE_OF_NUMBERS]
     assert any(value is not None for value in seen)
     assert all(value is None or torch.is_tensor(value) for value in seen)
+
+
+@pytest.mark.parametrize("name", sorted(names("functional")))
+def test_the_place_of_inplace(name: str) -> None:
+    try:
+        given = [*inspect.signature(getattr(torch.nn.functional, name)).parameters]
+    except ValueError:  # written in C++, without a signature
+        given = []
+    assert OF["functional"][name].inplace == (given.index("inplace") if "inplace" in given else 0)

@@ -343,6 +343,7 @@ CHANGES = {
     "an item of data": "X.data[0] = 1",
     "copy_()": "X.copy_(torch.zeros_like(X))",
     "clamp_()": "X.clamp_(0, 0)",
+    "threshold by its place": "nn.functional.elu(X.sub_(1).float(), 1.0, True)\nnn.functional.relu(X.neg_(), True)",
     "out=": "torch.zeros(X.shape, dtype=X.dtype, out=X)",
     "clip() of an array, out=": "ca = X.detach().cpu().numpy()\nnp.clip(ca, 0, 0, out=ca)",
     "an item of an array": "X.detach().numpy()[0] = 1",

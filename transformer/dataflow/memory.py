@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable
 
-from transformer.facts.torch_api import NEW, OTHERWISE, VIEWS
+from transformer.facts.torch_api import NEW, VIEWS, may_be_given
 from transformer.syntax.query import children, pairwise, statements, walk
 
 HARMLESS = frozenset(
@@ -45,11 +45,6 @@ def is_array(node: ast.expr) -> bool:
     """Whether a method of tensors gives it; a list or a dictionary has a copy(), too, which holds the same objects."""
     called = node.func if isinstance(node, ast.Call) else None
     return isinstance(called, ast.Attribute) and called.attr in (NEW | VIEWS | {"numpy"}) - {"copy", "add"}
-
-
-def may_be_given(call: ast.Call) -> bool:
-    """Whether a call whose result is new otherwise may be told to return, or to write to, what it is given."""
-    return any(k.arg is None or k.arg in OTHERWISE for k in call.keywords)
 
 
 def shared(names: Iterable[str], body: Iterable[ast.stmt], made: Callable[[ast.expr], bool]) -> set[str]:

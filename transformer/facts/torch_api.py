@@ -58,6 +58,8 @@ class Row:
     """Whether it returns the dimensions in another order."""
     dim: int = 0
     """The place of the dimension among a method's arguments; a function of torch has the tensor before them."""
+    inplace: int = 0
+    """The place of `inplace` among a function's arguments; 0 for others."""
     exact: int = 0
     """Of so many operands, and nothing else, it is exactly rounded: it copies, chooses by a condition, or computes what
     IEEE 754 leaves no choice in. Its bits are the same on every processor, wherever in a tensor an element stands.
@@ -87,7 +89,9 @@ ROWS = (
     Row("clamp clip exp expm1 log log10 log1p log2", "tensor torch", "new", "element", "kept"),
     Row("relu sigmoid tanh", "tensor torch", "new", "element", "kept"),
     Row("addcmul maximum minimum pow", "tensor torch", "new", "broadcast", "kept"),
-    Row("elu gelu leaky_relu logsigmoid mish relu silu softplus", "functional", "new", "element", "kept"),
+    Row("gelu logsigmoid softplus", "functional", "new", "element", "kept"),
+    Row("mish relu silu", "functional", "new", "element", "kept", inplace=1),
+    Row("elu leaky_relu", "functional", "new", "element", "kept", inplace=2),
     Row("byte int long short", "tensor", "shared", "element", "cast", graph=False),
     Row("to type_as", "tensor", "shared", "element", "cast"),
     # along a dimension, or over all
@@ -114,7 +118,7 @@ ROWS = (
     Row("bmm matmul mm", "torch", "new"),
     Row("cross_entropy huber_loss l1_loss layer_norm linear mse_loss", "functional", "new"),
     Row("max_pool2d normalize one_hot smooth_l1_loss", "functional", "new"),
-    Row("dropout", "functional", "shared", draws=True),
+    Row("dropout", "functional", "shared", draws=True, inplace=3),
     # what the host gets
     Row("item tolist", "tensor", "number", waits="value", graph=False),
     Row("numpy", "tensor", "shared", waits="value", graph=False),
@@ -326,6 +330,21 @@ def out_place(name: str, of: Literal["array", "numpy"]) -> int:
 
 OTHERWISE = frozenset("copy inplace out".split())
 """Keywords with which something new may be what was given: `copy=False`, `inplace=True`, `out=x`."""
+
+
+def may_be_given(call: ast.Call) -> bool:
+    """Whether a call that otherwise returns something new may return, or write to, what it is given."""
+    return may_work_in_place(call) or any(k.arg is None or k.arg in OTHERWISE for k in call.keywords)
+
+
+def may_work_in_place(call: ast.Call) -> bool:
+    """Whether a function that otherwise returns a new tensor may be told to change the one that it is given."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    place = OF["functional"][name].inplace if name in OF["functional"] else 0
+    by_place = place and (len(call.args) > place or any(isinstance(a, ast.Starred) for a in call.args))
+    return bool(by_place) or any(k.arg in (None, "inplace") for k in call.keywords)
+
+
 ARRAYS_LACK = frozenset(
     "bool byte clone contiguous cpu cuda detach double float half int long short to unsqueeze".split()
 )

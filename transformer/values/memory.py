@@ -16,11 +16,10 @@ from transformer.dataflow.memory import (
     HARMLESS,
     changed_in_place,
     is_in_place,
-    may_be_given,
     roots,
     shared,
 )
-from transformer.facts.torch_api import NEW, VIEWS, names
+from transformer.facts.torch_api import NEW, VIEWS, may_be_given, names
 from transformer.recognition.buffers import find_allocations
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import calls_method, statements, walk
@@ -155,14 +154,11 @@ class Memory:
 
     def _changes_nothing(self, call: ast.Call, inside: int = 3) -> bool:
         """Whether a call leaves the memory of its arguments alone."""
-        if any(k.arg == "inplace" for k in call.keywords):
+        if may_be_given(call):
             return False
         qualified = self._tree.qualified(call.func) or ""
         if qualified.startswith(("torch.", "numpy.")):
-            by_place = qualified.startswith("torch.nn.functional.") and any(
-                isinstance(a, ast.Constant) and a.value is True for a in call.args
-            )
-            return not is_in_place(qualified) and not by_place
+            return not is_in_place(qualified)
         function = self._tree.function_called(call)
         if function is not None:
             inner = [n for stmt in function.body for n in walk(stmt) if isinstance(n, ast.Call)]

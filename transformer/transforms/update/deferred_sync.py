@@ -10,7 +10,7 @@ from itertools import count, takewhile
 from transformer.dataflow.access import access
 from transformer.dataflow.grad_mode import without_gradients
 from transformer.dataflow.memory import HARMLESS, is_in_place
-from transformer.facts.torch_api import OF, REDUCES, names
+from transformer.facts.torch_api import OF, REDUCES, may_be_given, names
 from transformer.state import State
 from transformer.syntax.diagnostics import Diagnostic
 from transformer.syntax.names import singular
@@ -408,7 +408,7 @@ class Deferral:
         qualified = self.tree.qualified(node.func) or ""
         if qualified:
             library, _, name = qualified.rpartition(".")
-            if any(k.arg in ("out", "inplace") for k in node.keywords):
+            if may_be_given(node):
                 return False
             return qualified in CLOCKS or (library in LIBRARIES and name in COMPUTES)
         return isinstance(node.func, ast.Attribute) and (

@@ -102,7 +102,7 @@ class Unchanged:
             return False
         if not (isinstance(call, ast.Call) and call.func is node):
             return node.attr in LOOKED_AT and (node.attr not in ("T", "mT") or self.reads(node, seen))
-        if any(k.arg in torch_api.OTHERWISE for k in call.keywords):
+        if torch_api.may_be_given(call):
             return False
         if node.attr in torch_api.NEW or node.attr in ("size", "tolist", "item"):
             return True
@@ -111,7 +111,7 @@ class Unchanged:
     def _given(self, call: ast.Call, node: ast.expr, seen: frozenset[str]) -> bool:
         """Whether a call only reads an argument."""
         qualified = self._tree.qualified(call.func) or ""
-        if any(k.arg in torch_api.OTHERWISE for k in call.keywords):
+        if torch_api.may_be_given(call):
             return False
         if is_report(self._tree, call) or qualified in FUNCTIONS or qualified.startswith("torch.distributions."):
             return True
@@ -196,7 +196,7 @@ def _computes(tree: Tree, value: ast.expr) -> bool:
         if isinstance(node, ast.Call):
             known = tree.names.builtin(node.func) in READING or (tree.qualified(node.func) or "") in FUNCTIONS
             method = calls_method(node) and (node.func.attr in torch_api.NEW or node.func.attr in LISTED)
-            if not (known or method) or any(k.arg in torch_api.OTHERWISE for k in node.keywords):
+            if not (known or method) or torch_api.may_be_given(node):
                 return False
     return True
 

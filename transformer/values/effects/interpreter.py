@@ -19,7 +19,6 @@ from typing import NamedTuple, TypeVar
 
 from transformer.dataflow.variables import Owner, Variables
 from transformer.facts import libraries, python, torch_api
-from transformer.facts.torch_api import OTHERWISE
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import children, pairwise
 from transformer.values.effects.objects import (
@@ -1123,7 +1122,7 @@ class Interpreter:
                 return frozenset([receiver])
             if row.memory == "shared":
                 return frozenset([receiver, *into]) | new
-            otherwise = {k for k in named if k in OTHERWISE}
+            otherwise = isinstance(node, ast.Call) and torch_api.may_be_given(node)
             return new | frozenset(into) | (given_back if otherwise else NOTHING)
         if name == "backward":
             self._effect(node, Effect("changes", receiver, "gradients"))
@@ -1409,7 +1408,7 @@ class Interpreter:
             if row.memory == "number":
                 return NOTHING
             made = frozenset([self.heap.thing("array" if kind == "numpy" else "tensor", node, self._frame.context)])
-            shared = frozenset(t for a in (*given[:1], *(named.values())) for t in a)
+            shared = frozenset(t for a in (*given[:1], *named.values(), spread) for t in a)
             parts = shared
             if row.made != "of host":  # the elements of a container, if the call makes new memory
                 parts |= self._items(frozenset(t for t in shared if t.kind in python.CONTAINERS), node)
@@ -1417,9 +1416,10 @@ class Interpreter:
             places = given[torch_api.out_place(last, "numpy") :] if kind == "numpy" else []
             into = frozenset(t for things in places for t in things if t.kind in HOLD_NUMBERS)
             self._changes(into, node)
-            if row.memory == "shared" or any(k in OTHERWISE for k in named):
-                return made | memory | into
-            return made | into
+            otherwise = isinstance(node, ast.Call) and torch_api.may_be_given(node)
+            if isinstance(node, ast.Call) and torch_api.may_work_in_place(node):
+                self._changes(memory, node)
+            return made | into | (memory if otherwise or row.memory == "shared" else NOTHING)
         if module == "numpy.random" or module == "torch.random":
             if last in ("shuffle",):
                 self._changes(arguments, node)

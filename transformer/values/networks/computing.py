@@ -8,7 +8,7 @@ from functools import cached_property
 
 from transformer.dataflow.access import access, scope_access
 from transformer.dataflow.grad_mode import NO_GRAD, without_gradients
-from transformer.facts.torch_api import OF_TYPE, OTHERWISE, names
+from transformer.facts.torch_api import OF_TYPE, may_be_given, names
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import (
     bind_arguments,
@@ -175,7 +175,7 @@ class Computing:
         if unparse(call) in self._roles.history.drawn:  # as written by the transform `sampling`
             self.draws = True
             return names_in([call]) - {"torch"} <= self.known
-        if any(k.arg is None or k.arg in OTHERWISE for k in call.keywords):
+        if may_be_given(call):
             return False
         given = [*call.args, *(k.value for k in call.keywords)]
         if name in MAKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 
 from transformer.dataflow.access import access
-from transformer.dataflow.memory import may_be_given, roots
-from transformer.facts.torch_api import LOSSES, NEW, REDUCES, VIEWS, layers, names
+from transformer.dataflow.memory import roots
+from transformer.facts.torch_api import LOSSES, NEW, REDUCES, VIEWS, layers, may_be_given, names
 from transformer.recognition import kept_optimizers
 from transformer.recognition.changes import GROWING
 from transformer.recognition.roles import Roles

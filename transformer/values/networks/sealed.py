@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 from transformer.dataflow.access import scope_access
 from transformer.dataflow.grad_mode import NO_GRAD
 from transformer.dataflow.name_lookups import BY_NAME, is_vars_of_options
-from transformer.facts.torch_api import OF, OTHERWISE, names
+from transformer.facts.torch_api import OF, may_be_given, names
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import bind_arguments, first_parameter, is_static, pairwise, parameters, root, walk
 from transformer.syntax.tree import Tree
@@ -215,7 +215,7 @@ def only_computes(roles: Roles, cls: ast.ClassDef, methods: Iterable[ast.Functio
 
 
 def _computes(roles: Roles, call: ast.Call, own: str, known: Collection[str]) -> bool:
-    if any(k.arg is None or k.arg in OTHERWISE for k in call.keywords):
+    if may_be_given(call):
         return False
     func, name = call.func, meaning(roles.tree, call.func)
     last = name.rpartition(".")[2]
