@@ -207,7 +207,7 @@ class _Pass:
     """The optimizers whose gradients are cleared before the next pass, and before they are used."""
 
     def ends(self, optimizers: Sequence[Optimizer]) -> bool:
-        """Whether gradients of these optimizers (of any, if none are given) are used or cleared before the next pass."""
+        """Whether gradients of these optimizers (any, if none are given) are used or cleared before the next pass."""
         names = {o.name for o in optimizers}
         return bool(names.intersection((*self.steps, *self.cleared)) if names else self.steps) or ANY in self.cleared
 
