@@ -1,4 +1,4 @@
-"""One state of a script: its tree, what is recognised in it, and what the transforms before it have left to know."""
+"""One state of a script: its tree, its recognised roles, and what earlier transforms have recorded."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from transformer.syntax.rewrite import Edits, Source
 from transformer.syntax.tree import Tree
 
 ALIKE = 0.75
-"""Lines are taken for one that was changed if so much of their text is the same."""
+"""The share of text that two lines must have in common to count as one changed line."""
 
 
 class State:
-    """One state of a script, which a transform reads: nothing of it changes.
+    """One state of a script, which transforms read. It is immutable.
 
-    Analyses do not take it: they take its tree, or its roles.
+    Analyses take its tree or its roles, not the state itself.
     """
 
     def __init__(self, source: Source, history: History) -> None:
@@ -34,7 +34,7 @@ class State:
 
     @classmethod
     def first(cls, code: str, width: int) -> State:
-        """A script before all transforms, of which emitted lines may take `width` columns.
+        """A script before all transforms; emitted lines may take `width` columns.
 
         Raises:
             SyntaxError, ValueError: the text is not Python.
@@ -42,10 +42,10 @@ class State:
         return cls(Source(Tree(code), width), History(original=code))
 
     def after(self, edits: Edits, history: History | None = None) -> State:
-        """The state that edits make of this one, which may be this one; `history` is what is known in it.
+        """The state after edits, perhaps this same one; `history` replaces what is recorded.
 
         Raises:
-            SyntaxError: what they emit is not Python.
+            SyntaxError: the emitted text is not Python.
         """
         if self.tree.imports.get("torch") != "torch" and edits.emits("torch."):
             add_imports(self.tree.root, edits, "import torch")
@@ -54,23 +54,23 @@ class State:
         return after.knowing(history or self.history)
 
     def rewritten(self, code: str, module: cst.Module | None = None) -> State:
-        """The state with another text, and the LibCST tree of that if there is one already."""
+        """The state with another text, and its LibCST tree if there is one already."""
         return State(Source(Tree(code), self.source.width, module), self.history)
 
     def knowing(self, history: History) -> State:
-        """The same text, of which something else is known."""
+        """The same text with another history."""
         return self if history is self.history else State(self.source, history)
 
     def warning(self, node: ast.stmt, code: str, message: str) -> Diagnostic:
-        """A finding at the line of the original script that `node` came from."""
+        """A diagnostic at the line of the original script that `node` came from."""
         return Diagnostic(self.origin(node.lineno), node.col_offset + 1, code, message)
 
     def origin(self, lineno: int) -> int:
-        """The line of the original script that a line of this state came from; for a new line the nearest above,
-        or the one below that, if it is gone.
+        """The line of the original script that a line of this state came from; for a new line the nearest above, or the
+        one below it if that is gone.
 
-        Lines are found again by their text: of several with one text, the n-th here is the n-th there. A line that a
-        transform changed is the one that is most like it.
+        Lines are matched by their text: of several equal lines, the n-th here is the n-th there. A line that a
+        transform changed matches the most similar one.
         """
         here = [line.strip() for line in self._as_named(self.tree.code).splitlines()]
         there = [line.strip() for line in self.history.original.splitlines()]
@@ -88,7 +88,7 @@ class State:
         return 1
 
     def placed(self, found: Diagnostic) -> Diagnostic:
-        """A finding in this state, at the line and column of the original script that its own came from."""
+        """A diagnostic of this state, moved to the corresponding line and column of the original script."""
         line = self.origin(found.line)
         here, there = (
             code.splitlines()[n - 1 : n] for code, n in ((self.tree.code, found.line), (self.history.original, line))
@@ -99,9 +99,9 @@ class State:
         return replace(found, line=line, column=max(1, found.column - moved), message=self.in_original(found.message))
 
     def in_original(self, message: str) -> str:
-        """A message whose line numbers and names are this state's, with those of the original script.
+        """A message with the line numbers and names of this state replaced by those of the original script.
 
-        What an earlier state found, and the history keeps, says "original line" already.
+        Messages that an earlier state recorded in the history already say "original line".
         """
         return re.sub(
             r"\b(original )?line (\d+)",
@@ -110,7 +110,7 @@ class State:
         )
 
     def _as_named(self, text: str) -> str:
-        """A text with the buffers' own names in place of what holds them now."""
+        """A text with the buffers' own names instead of the expressions that replaced them."""
         for holder in filter(None, (self.history.storage, self.history.transition)):
             text = re.sub(rf"\b{re.escape(holder)}\[(['\"])(\w+)\1\]", r"\2", text)
         return text

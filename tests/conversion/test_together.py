@@ -484,7 +484,7 @@ def test_a_tab_among_spaces(tmp_path: Path) -> None:
     assert printed(tmp_path, found.text) == printed(tmp_path, main) == "6\n"
     text = other.replace("    return x", '    return """\n\t x"""')
     (message,) = refusals(tmp_path, {"agent.py": text, "train.py": main})
-    assert "tabs and spaces mixed" in message
+    assert "mixes tabs and spaces" in message
 
 
 def test_a_class_of_its_modules_name(tmp_path: Path) -> None:

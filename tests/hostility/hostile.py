@@ -593,7 +593,7 @@ HOSTILE = [
         "must not be done twice",
     ),
     Hostile(
-        "the optimizers' step is set while training goes on",
+        "the optimizers' step is set during training",
         "one-graph",
         {
             "head": "if iteration == 2:\n    plain = optim.Adam.step\n"

@@ -196,8 +196,8 @@ OBSTACLES: dict[str, tuple[dict[str, str], str]] = {
     ),
     "under another name": (below("o = optimizer"), "keeps the optimizer elsewhere"),
     "in a list": (below("o = [optimizer]"), "keeps the optimizer elsewhere"),
-    "given to something": (below("keep(optimizer)"), "gives the optimizer to keep(), which may change"),
-    "given by name": (below("keep(o=optimizer)"), "gives the optimizer to keep(), which may change"),
+    "given to something": (below("keep(optimizer)"), "passes the optimizer to keep(), which may change"),
+    "given by name": (below("keep(o=optimizer)"), "passes the optimizer to keep(), which may change"),
     "given to a class that schedules": (
         below("Tool(optimizer)", "class Tool:\n    def __init__(self, o):\n        optim.lr_scheduler.StepLR(o, 1)"),
         "a function that may read its learning rate",
@@ -240,7 +240,7 @@ OBSTACLES: dict[str, tuple[dict[str, str], str]] = {
     ),
     "a loop over optimizers that are kept": (
         {"optimizer": OTHER, **below("for o in (optimizer, other):\n    keep(o)")},
-        "gives the optimizer to keep()",
+        "passes the optimizer to keep()",
     ),
     "a loop over optimizers whose variable means something else": (
         {"optimizer": OTHER, **below("o = other\nfor o in (optimizer, other):\n    o.step()")},

@@ -105,7 +105,7 @@ def test_converting_twice_says_so(fixture: Path) -> None:
 def test_training_in_an_async_function(loop: str) -> None:
     source = script({"main": loop, "stdlib": "import asyncio", "end": "\n\nasyncio.run(main())"})
     (found,) = convert(source).diagnostics
-    assert (found.code, found.message) == ("LC005", "the training stands in the async function main(): write `def`")
+    assert (found.code, found.message) == ("LC005", "the training is in the async function main(): write `def`")
     assert source.splitlines()[found.line - 1] == "async def main():"
 
 
@@ -195,7 +195,7 @@ def test_position_of_an_optimizer_that_is_made_elsewhere() -> None:
     source = source.replace("            self.optimizer.zero_grad()\n", "")
     (found,) = convert(source).diagnostics
     assert source.splitlines()[found.line - 1].strip() == "self.optimizer.step()"
-    assert "nothing in this file assigns what torch.optim makes" in found.message
+    assert "nothing in this file assigns a torch.optim optimizer" in found.message
 
 
 @pytest.mark.parametrize("call", ["locals()", "vars()", "dir()", "eval('loss')", "exec('print(loss)')"])

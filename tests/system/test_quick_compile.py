@@ -84,7 +84,7 @@ CHANGES = [
         },
     ),
     Variation(
-        "a hook that is registered while training goes on",
+        "a hook that is registered during training",
         {"report": PARTS["report"] + "\nagent.actor[0].register_forward_hook(lambda m, given, result: result * 0.5)"},
     ),
     Variation(

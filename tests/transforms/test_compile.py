@@ -110,7 +110,7 @@ PUT = """
 """
 REPLACED = [
     NoOp(
-        "a method of the class is replaced while training goes on",
+        "a method of the class is replaced during training",
         {**PLAIN, "functions": OTHER, "head": "if iteration == 3:\n    Agent.get_value = other"},
         "line {line} puts something else in the place of get_value(), which compiled code would not see",
         at="Agent.get_value = other",

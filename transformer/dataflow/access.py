@@ -1,7 +1,7 @@
-"""What a statement or a scope reads from outside itself, and which names it binds.
+"""What a statement or a scope reads from outside, and which names it binds.
 
-Writes into an object (`obs[step] = y`, `x.y = z`, `x += 1` on a tensor) are uses of the name: the object is
-shared, not rebound.
+Writes into an object (`obs[step] = y`, `x.y = z`, `x += 1` on a tensor) are uses of the name: the object is shared, not
+rebound.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ NONE: Names = frozenset()
 
 @dataclass(frozen=True)
 class Access:
-    """Names that a piece of code reads from outside itself, and names that it binds."""
+    """Names that a piece of code reads from outside, and names that it binds."""
 
     reads: Names
     binds: Names
 
 
 def access(node: ast.AST) -> Access:
-    """Reads and binds of one statement's own expressions, or of one expression; blocks inside are not entered.
+    """Reads and binds of one statement's own expressions, or of one expression; nested blocks are not entered.
 
-    A nested function, lambda or class counts with its free names: it may be called at once.
+    A nested function, lambda or class counts with its free names, because it may be called immediately.
     """
-    kept: Access | None = node.__dict__.get("_access")  # as the children of a node are
+    kept: Access | None = node.__dict__.get("_access")  # cached in the node, like its children
     if kept is None:
         visitor = _Access()
         visitor.top(node)
@@ -41,7 +41,7 @@ _SPECIAL = frozenset(
     {ast.AugAssign, ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda}
     | {ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp}
 )
-"""Nodes with names that are not all read or bound as they stand."""
+"""Nodes with names that need special treatment."""
 
 
 class _Access(ast.NodeVisitor):
@@ -50,7 +50,7 @@ class _Access(ast.NodeVisitor):
         self.binds: set[str] = set()
 
     def visit(self, node: ast.AST) -> None:
-        """Visit a node; without visiting what is below where only names are."""
+        """Visit a node, without its children if they are only names."""
         below = walk(node)
         if not _SPECIAL.isdisjoint(n.__class__ for n in below):
             super().visit(node)
@@ -113,7 +113,7 @@ class _Access(ast.NodeVisitor):
 
     def visit_comp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> None:
         first = node.generators[0].iter
-        self.visit(first)  # it sees the names outside, whatever the comprehension binds
+        self.visit(first)  # evaluated outside the comprehension's scope
         inner = _Access()
         for part in children(node):
             if part is node.generators[0]:
@@ -129,7 +129,7 @@ class _Access(ast.NodeVisitor):
 
 
 def free_names(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Names:
-    """Names that a function reads from around it (builtins included: the caller knows what is bound there)."""
+    """Free names of a function (including builtins: the caller knows what is bound in its scope)."""
     params = set(parameters(node))
     if isinstance(node, ast.Lambda):
         return access(node.body).reads - params
@@ -139,7 +139,7 @@ def free_names(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Nam
 
 
 def scope_access(body: Iterable[ast.stmt]) -> Access:
-    """All reads and binds of a scope's statements, whatever their order."""
+    """All reads and binds of a scope's statements, in any order."""
     reads: set[str] = set()
     binds: set[str] = set()
     for stmt in statements(body):

@@ -22,11 +22,11 @@ class Assignment:
         self._jumps: list[list[Names]] = []
 
     def after(self, body: Sequence[ast.stmt], bound: Names = NONE) -> Names | None:
-        """Names bound after a block; None where its end is not reached."""
+        """Names bound after a block; None if its end is unreachable."""
         current: Names | None = bound
         for stmt in body:
             if current is None:
-                current = _EVERYTHING  # unreachable code binds whatever is asked
+                current = _EVERYTHING  # unreachable code counts as binding every name
             self.before[stmt] = self.before.get(stmt, current) & current
             current = self._statement(stmt, current)
         return current
@@ -54,7 +54,7 @@ class Assignment:
             caught = bound - _deleted(stmt.body)
             ends = [done, *(self.after(h.body, caught) for h in stmt.handlers)]
             met = _meet(*ends)
-            self.after(stmt.finalbody, bound - _deleted([stmt]))  # after an exception, which goes on
+            self.after(stmt.finalbody, bound - _deleted([stmt]))  # after an exception, which propagates
             return self.after(stmt.finalbody, met) if met is not None else None
         if isinstance(stmt, ast.Match):
             return _meet(bound, *(self.after(c.body, bound) for c in stmt.cases))
@@ -70,12 +70,12 @@ class Assignment:
 
 
 def _deleted(body: Iterable[ast.stmt]) -> Names:
-    """Names that `del` may have unbound when a block is left in its middle."""
+    """Names that `del` may have unbound when a block is left early."""
     return NONE.union(*(access(s).binds for s in statements(body) if isinstance(s, ast.Delete)))
 
 
 class _Everything(frozenset[str]):
-    """The top of the lattice: code that is never reached has every name bound."""
+    """The top of the lattice: unreachable code has every name bound."""
 
     def __and__(self, other: Set[object]) -> Names:
         return self if other is self else frozenset(n for n in other if isinstance(n, str))

@@ -1,4 +1,4 @@
-"""What the names and attributes of a file are bound to, wherever that is done: more than can reach one place."""
+"""The values to which the names and attributes of a file are bound, anywhere: more than may reach one place."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from transformer.syntax.tree import Tree
 
 
 def bound_to(tree: Tree, node: ast.Name | ast.Attribute, *, own: bool = False) -> Iterator[ast.expr | None]:
-    """What a name, or an attribute of this name of whatever object, is bound to; None for what is not known.
+    """The values to which a name, or an attribute of this name on any object, is bound; None for an unknown one.
 
     Args:
         tree: the file.
         node: the name or the attribute.
-        own: leave out what equal names of other scopes are bound to.
+        own: exclude equal names of other scopes.
     """
     if isinstance(node, ast.Attribute):
         for stored in tree.of(ast.Attribute):
@@ -38,13 +38,13 @@ def bound_to(tree: Tree, node: ast.Name | ast.Attribute, *, own: bool = False) -
 
 
 def is_same_variable(tree: Tree, one: ast.Name, other: ast.Name) -> bool:
-    """Whether two names of a file are one variable: equal, and of the same scope."""
+    """Whether two names of a file are the same variable: equal, and of the same scope."""
     return one.id == other.id and variables(tree).owner_of(one) is variables(tree).owner_of(other)
 
 
 @lru_cache(maxsize=2)
 def variables(tree: Tree) -> Variables:
-    """The scopes of a file, which are found once."""
+    """The scopes of a file, computed once."""
     return Variables(tree)
 
 
@@ -60,7 +60,7 @@ def _assigned(tree: Tree, target: ast.expr) -> ast.expr | None:
 
 
 def _given(tree: Tree, parameter: ast.arg) -> Iterator[ast.expr | None]:
-    """What calls give for a parameter of a function, or of a constructor, of this file."""
+    """The arguments that calls pass for a parameter of a function or a constructor of this file."""
     function = next(n for n in tree.ancestors(parameter) if isinstance(n, (ast.FunctionDef, ast.Lambda)))
     owner = tree.parents[function]
     if not isinstance(function, ast.FunctionDef) or (isinstance(owner, ast.ClassDef) and function.name != "__init__"):

@@ -1,4 +1,4 @@
-"""Whether a script that may look its variables up by their names would find others, or at other times."""
+"""Whether a script that may look up its variables by name would find others, or at other times."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from transformer.syntax.tree import Scope, Tree
 
 
 def seen_by_text(before: Tree, after: Tree, scope: Scope) -> ast.expr | None:
-    """The place where a script gets at its variables by text, where statements that set some have been changed.
+    """A place where a script accesses its variables by text, if statements that set some have changed.
 
     Args:
         before: the script.
         after: the script with some edits.
-        scope: what trains, in the first of the two.
+        scope: the training scope of `before`.
     """
     sets_globals = any(isinstance(n, ast.Global) for n in walk(scope))
     function = scope if isinstance(scope, ast.FunctionDef) and not sets_globals else None
@@ -34,9 +34,9 @@ def seen_by_text(before: Tree, after: Tree, scope: Scope) -> ast.expr | None:
 def _comes_first(
     before: Tree, function: ast.FunctionDef | None, now: Sequence[ast.FunctionDef], place: ast.expr
 ) -> bool:
-    """Whether a place is `f(locals())` in a training function, and all statements down to it are as they were.
+    """Whether a place is `f(locals())` in a training function, and all statements down to it are unchanged.
 
-    What is bound below is not in what that returns: Python renews it only where it is asked again.
+    Names bound below it are not in the result: Python updates that only when locals() is called again.
     """
     call = before.parents[place]
     asked = isinstance(place, ast.Name) and place.id == "locals" and isinstance(call, ast.Call) and call.func is place
@@ -54,7 +54,7 @@ def _comes_first(
 
 
 def _settings(scope: Scope) -> list[str]:
-    """The texts of the statements that set variables of a scope, or what these hold."""
+    """The texts of the statements that set variables of a scope, or their contents."""
     return [_head(s) for s in statements(scope.body) if isinstance(s, SETTING)]
 
 

@@ -1,7 +1,7 @@
-"""Functions made inside a block of statements, and whether they are done with when the block is.
+"""Functions made inside a block of statements, and whether they are called only while the block runs.
 
-What a function reads from around it, it reads when it is called. Moving its block into another function, or out of one,
-gives it other variables to read: that is right only where it is shown to be called while the block runs.
+A function reads its free variables when it is called. Moving its block into another function, or out of one, gives it
+other variables; that is safe only if the function is shown to be called while the block runs.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ Nested = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 CONSUMERS = frozenset("sum any all min max list tuple set frozenset dict sorted next".split())
-"""Builtins that take values of an iterator and do not keep it."""
+"""Builtins that consume an iterator and do not keep it."""
 LAZY = frozenset("map filter zip enumerate iter".split())
-"""Builtins whose iterators keep what they are given."""
+"""Builtins that return iterators, which keep the arguments."""
 ORDERING = frozenset("sorted min max".split())
 """Builtins that call their `key` and do not keep it."""
 
@@ -27,13 +27,13 @@ ORDERING = frozenset("sorted min max".split())
 def kept_for_later(
     tree: Tree, block: Sequence[ast.stmt], names: Collection[str], carried: Collection[str] = ()
 ) -> dict[str, int]:
-    """Names that functions or generators made in a block may read when it has ended, with the line that makes them.
+    """Names that functions or generators made in a block may read after it has ended, with the line that makes them.
 
     Args:
         tree: the script that the block belongs to.
         block: the statements.
         names: variables of the block.
-        carried: those whose value is there before the block, or is used behind it.
+        carried: the variables bound before the block, or used after it.
     """
     found: dict[str, int] = {}
     for node in (n for s in block for n in walk(s)):
@@ -45,7 +45,7 @@ def kept_for_later(
 
 
 def late_reads(node: Nested | ast.GeneratorExp) -> Names:
-    """What a function reads from around it when called, or a generator when asked for values."""
+    """The free names that a function reads when called, or a generator when it is advanced."""
     if not isinstance(node, ast.GeneratorExp):
         return free_names(node)
     first, *others = node.generators  # the first iterable is evaluated where the generator is made
@@ -54,7 +54,7 @@ def late_reads(node: Nested | ast.GeneratorExp) -> Names:
 
 
 def is_used_up(tree: Tree, made: ast.expr) -> bool:
-    """Whether a generator (or a map() or the like of one) is only made for the expression or loop that it stands in."""
+    """Whether a generator (or a map() or similar over one) is made only for the expression or loop around it."""
     parent = tree.parents[made]
     if isinstance(parent, ast.Call) and made in parent.args:
         if tree.names.builtin(parent.func) in CONSUMERS or _joins(parent):
@@ -69,7 +69,7 @@ def is_used_up(tree: Tree, made: ast.expr) -> bool:
 
 
 def _is_done(tree: Tree, node: Nested | ast.GeneratorExp, block: Sequence[ast.stmt], carried: Collection[str]) -> bool:
-    """Whether a function or generator is known to be used by its block alone."""
+    """Whether a function or generator is known to be used only by its block."""
     if isinstance(node, ast.GeneratorExp):
         return is_used_up(tree, node)
     if isinstance(node, ast.Lambda):
@@ -83,7 +83,7 @@ def _is_done(tree: Tree, node: Nested | ast.GeneratorExp, block: Sequence[ast.st
 
 
 def _is_called(tree: Tree, function: ast.expr) -> bool:
-    """Whether a use of a function is a call of it, or hands it to what calls it and does not keep it."""
+    """Whether a use of a function calls it, or passes it to a builtin that calls it and does not keep it."""
     parent = tree.parents[function]
     if isinstance(parent, ast.keyword):
         call = tree.parents[parent]

@@ -1,4 +1,4 @@
-"""Whether code runs with gradients off, which torch.no_grad() is not alone in deciding."""
+"""Whether code runs with gradients disabled, by torch.no_grad() or otherwise."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import ast
 from transformer.syntax.tree import Tree
 
 NO_GRAD = ("torch.no_grad", "torch.inference_mode")
-"""What runs code without gradients where it is given nothing, as a context and as a decorator."""
+"""Names that disable gradients if called without arguments, as contexts and as decorators."""
 SWITCH = "torch.set_grad_enabled"
 
 
 def without_gradients(tree: Tree, node: ast.AST) -> bool:
-    """Whether a node is known to run with gradients off: the innermost `with` or decorator that switches them does so.
+    """Whether a node is known to run with gradients disabled: by the innermost `with` or decorator that sets the mode.
 
-    Where the script calls `set_grad_enabled` otherwise than in a `with`, nothing is known.
+    If the script calls `set_grad_enabled` other than in a `with`, nothing is known.
     """
     entered = {item.context_expr for block in tree.of(ast.With) for item in block.items}
     if any(tree.calls(call, SWITCH) and call not in entered for call in tree.of(ast.Call)):
@@ -23,7 +23,7 @@ def without_gradients(tree: Tree, node: ast.AST) -> bool:
         switches: list[ast.expr] = getattr(outer, "decorator_list", [])
         if isinstance(outer, ast.With):
             switches = [item.context_expr for item in outer.items]
-        for switch in reversed(switches):  # the last is the innermost
+        for switch in reversed(switches):  # the innermost one is last
             off = _switches_off(tree, switch)
             if off is not None:
                 return off
@@ -33,7 +33,7 @@ def without_gradients(tree: Tree, node: ast.AST) -> bool:
 
 
 def _switches_off(tree: Tree, expr: ast.expr) -> bool | None:
-    """Whether a context or a decorator switches gradients off; None where it leaves them as they are."""
+    """Whether a context or a decorator disables gradients; None if it does not change the mode."""
     called = expr.func if isinstance(expr, ast.Call) else expr
     name = tree.qualified(called) or ""
     given = [*expr.args, *(k.value for k in expr.keywords)] if isinstance(expr, ast.Call) else []

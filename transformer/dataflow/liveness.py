@@ -1,9 +1,8 @@
-"""Names that are live: whose present value may still be read.
+"""Live names: those whose present value may still be read.
 
-A structured analysis over the `ast` of one scope. Def-use chains (beniget) answer which definition reaches
-which use, but not along which path: a value that the loop's last turn left behind and a value set just above
-look alike there, and extraction must tell them apart. Liveness and definite assignment (assignment.py) do, and cost
-a tenth.
+A structured analysis over the `ast` of one scope. Def-use chains (beniget) tell which definition reaches which use, but
+not along which path: they do not distinguish a value left by the loop's last turn from a value set just above, and
+extraction must. Liveness and definite assignment (assignment.py) do, at a tenth of the cost.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ class Liveness:
     _continues: list[Names] = field(default_factory=list)
     _raises: Names = NONE
     at_least_once: frozenset[ast.stmt] = frozenset()
-    """Loops taken to run their body at least once; see :class:`Assignment`."""
+    """Loops assumed to run their body at least once; see :class:`Assignment`."""
 
     @classmethod
     def of(cls, body: Sequence[ast.stmt], at_exit: Names = NONE, at_least_once: Iterable[ast.stmt] = ()) -> Liveness:
-        """Analyse a scope; `at_exit` is live where it ends (a module's globals that functions read)."""
+        """Analyse a scope; `at_exit` are the names live at its end (a module's globals that functions read)."""
         self = cls(at_least_once=frozenset(at_least_once))
         self.before(body, at_exit)
         return self
@@ -90,7 +89,8 @@ class Liveness:
         return (live - own.binds) | own.reads
 
     def _elsewhere(self) -> Names:
-        """Live where a `finally` block may go on but below it: after an exception, `break` or `continue`."""
+        """Names live where a `finally` block may continue other than below it: after an exception, `break` or
+        `continue`."""
         return self._raises.union(*self._breaks[-1:], *self._continues[-1:])
 
 

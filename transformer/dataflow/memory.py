@@ -1,6 +1,6 @@
-"""Which names may share memory, and which of them are changed in place: what must hold before a copy is left out.
+"""Which names may share memory, and which are changed in place: the conditions for omitting a copy.
 
-Everything here errs on the side of sharing and of change: a name that is not mentioned is certainly left alone.
+Everything here errs on the side of sharing and change: a name that is not reported is certainly left alone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ def roots(node: ast.expr) -> set[str]:
         return {node.id}
     if isinstance(node, (ast.Attribute, ast.Subscript, ast.Starred)):
         return roots(node.value)
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):  # a longer list or tuple holds the same objects
+    if isinstance(node, ast.BinOp) and isinstance(
+        node.op, ast.Add
+    ):  # a concatenated list or tuple holds the same objects
         sides = [side for side in (node.left, node.right) if isinstance(side, (ast.List, ast.Tuple, ast.ListComp))]
         return roots(node.left) | roots(node.right) if sides else set()
     if isinstance(node, (ast.BinOp, ast.Compare, ast.Constant, ast.JoinedStr, ast.Lambda)):
@@ -42,13 +44,13 @@ def roots(node: ast.expr) -> set[str]:
 
 
 def is_array(node: ast.expr) -> bool:
-    """Whether a method of tensors gives it; a list or a dictionary has a copy(), too, which holds the same objects."""
+    """Whether the value is from a tensor method; lists and dicts have a copy() too, which holds the same objects."""
     called = node.func if isinstance(node, ast.Call) else None
     return isinstance(called, ast.Attribute) and called.attr in (NEW | VIEWS | {"numpy"}) - {"copy", "add"}
 
 
 def shared(names: Iterable[str], body: Iterable[ast.stmt], made: Callable[[ast.expr], bool]) -> set[str]:
-    """The names, and all that a block may bind to their memory or bind them to.
+    """The names, and all names that may share memory with them in a block.
 
     Args:
         names: where to begin.
@@ -72,7 +74,7 @@ def shared(names: Iterable[str], body: Iterable[ast.stmt], made: Callable[[ast.e
 
 
 def changed_in_place(body: Iterable[ast.stmt]) -> set[str]:
-    """Names whose object a block changes by an augmented or element assignment, a method ending in `_`, or `out=`."""
+    """Names whose object a block changes: by an augmented or element assignment, a method ending in `_`, or `out=`."""
     changed: set[str] = set()
     for stmt in body:
         for node in walk(stmt):
@@ -88,5 +90,5 @@ def changed_in_place(body: Iterable[ast.stmt]) -> set[str]:
 
 
 def is_in_place(method: str) -> bool:
-    """Whether torch's naming says that a method changes what it is called on."""
+    """Whether a method changes its object, by torch's naming convention."""
     return method.endswith("_") and not method.endswith("__")

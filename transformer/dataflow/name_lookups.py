@@ -1,4 +1,4 @@
-"""Whether a script may find functions and classes by their names: by text that no analysis of names sees."""
+"""Whether a script may find functions and classes by text, which no analysis of names sees."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NAMESPACES = frozenset("globals locals vars eval exec sys importlib".split())
 
 
 BY_NAME = frozenset("getattr hasattr setattr delattr methodcaller attrgetter operator".split())
-"""What finds functions, and methods, by their names."""
+"""Names that find functions and methods by text."""
 
 
 def texts_of(tree: Tree) -> set[str]:
@@ -22,7 +22,7 @@ def texts_of(tree: Tree) -> set[str]:
 
 
 def looks_up_names(tree: Tree, owner: ast.AST) -> bool:
-    """Whether the script may look up functions and classes (methods, where `owner` is a class) by their names."""
+    """Whether the script may look up functions and classes (or methods, if `owner` is a class) by text."""
     return any(
         isinstance(n, ast.Name) and (n.id in NAMESPACES or (n.id in BY_NAME and isinstance(owner, ast.ClassDef)))
         for n in tree.nodes
@@ -33,13 +33,13 @@ def looks_up_names(tree: Tree, owner: ast.AST) -> bool:
 SHOWING = frozenset("__class__ __dict__ __dir__ __mro__ __subclasses__".split()) | frozenset(
     "getmembers getsource getattr_static _getframe currentframe".split()
 )
-"""Attributes and functions that show which methods there are, or which one runs; a class's `__name__` does not."""
+"""Attributes and functions that reveal which methods there are, or which one runs; a class's `__name__` does not."""
 ANSWERING = ("__getattr__", "__getattribute__", "__setattr__", "__dir__", "__instancecheck__")
-"""Methods that answer for attributes of any name."""
+"""Methods that handle attributes of any name."""
 
 
 def looks_at_methods(tree: Tree, cls: ast.ClassDef) -> ast.AST | None:
-    """A place where a script may see, replace or ask for methods of a class otherwise than by their written names."""
+    """A place where a script may see, replace or call methods of a class other than by their literal names."""
     names = [m.name for m in cls.body if isinstance(m, ast.FunctionDef)]
     for node in tree.nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
@@ -64,7 +64,7 @@ def looks_at_methods(tree: Tree, cls: ast.ClassDef) -> ast.AST | None:
 
 
 def _may_be(text: ast.expr, names: Sequence[str]) -> bool:
-    """Whether an expression may be one of some names: not if it begins otherwise."""
+    """Whether an expression may be one of some names: not if it has another prefix."""
     if isinstance(text, ast.JoinedStr) and text.values:
         text = text.values[0]
     elif isinstance(text, ast.BinOp) and isinstance(text.op, ast.Add):
@@ -76,7 +76,7 @@ def _may_be(text: ast.expr, names: Sequence[str]) -> bool:
 
 
 def _makes_or_names(tree: Tree, name: ast.Name) -> bool:
-    """Whether a class is called, derived from, asked for in `isinstance`, or an annotation."""
+    """Whether a class is called, subclassed, tested with `isinstance`, or used as an annotation."""
     parent = tree.parents[name]
     if isinstance(parent, ast.Call):
         return parent.func is name or ast.unparse(parent.func) in ("isinstance", "super")
@@ -86,13 +86,13 @@ def _makes_or_names(tree: Tree, name: ast.Name) -> bool:
 
 
 def _is_named_alone(tree: Tree, node: ast.AST) -> bool:
-    """Whether a class is asked for its name alone: `self.__class__.__name__`, `type(x).__name__`."""
+    """Whether only the name of a class is read: `self.__class__.__name__`, `type(x).__name__`."""
     parent = tree.parents[node]
     return isinstance(parent, ast.Attribute) and parent.attr in ("__name__", "__qualname__")
 
 
 def _may_be_object(tree: Tree, value: ast.expr, cls: ast.ClassDef) -> bool:
-    """Whether an expression may be an object of a class, or the class: not what other calls alone have made."""
+    """Whether an expression may be an object of a class, or the class itself: not the result of other calls only."""
     if not isinstance(value, ast.Name) or value.id in tree.imports:
         return not isinstance(value, ast.Name)
     scope = tree.scope_of(value)
@@ -105,14 +105,14 @@ def _may_be_object(tree: Tree, value: ast.expr, cls: ast.ClassDef) -> bool:
 
 
 def is_vars_of_options(tree: Tree, name: ast.AST) -> bool:
-    """Whether a name is that of `vars(args)`, or of `vars(parser.parse_args())`."""
+    """Whether a name is part of `vars(args)`, or of `vars(parser.parse_args())`."""
     call = tree.parents.get(name)
     given = call.args if isinstance(name, ast.Name) and name.id == "vars" and isinstance(call, ast.Call) else []
     return call is not None and len(given) == 1 and holds_options(tree, given[0], tree.scope_of(call))
 
 
 VARIABLES = frozenset("globals locals vars eval exec dir __import__ __builtins__".split())
-"""Names of Python through which code gets at variables by their names."""
+"""Python's names through which code accesses variables by text."""
 MODULES = {
     "builtins": VARIABLES,
     "sys": frozenset("modules _getframe _current_frames settrace setprofile".split()),
@@ -120,23 +120,24 @@ MODULES = {
     "importlib": frozenset(("import_module", "reload")),
     "gc": frozenset("get_objects get_referrers get_referents".split()),
 }
-"""Modules, and what of them does."""
+"""Modules, with their functions that do this."""
 FRAMES = frozenset("__globals__ f_globals f_locals f_back f_builtins tb_frame gi_frame cell_contents".split())
-"""Attributes that are the variables of a module or a function, or lead there."""
+"""Attributes that are the variables of a module or a function, or lead to them."""
 
 
 OF_MODULES = frozenset("globals __import__ __builtins__ modules import_module reload __globals__ f_globals".split())
-"""Those of them that give the variables of modules alone."""
+"""Those names that only give access to the variables of modules."""
 
 
 OF_CALLER = frozenset("locals vars eval exec dir".split())
-"""Those of them that give, where they are called, the variables of the function that calls them and of its module."""
+"""Those names that give access to the variables of the calling function and its module."""
 
 
 def variable_lookups(tree: Tree, function: ast.FunctionDef | None) -> Iterator[ast.expr]:
-    """The places where the script may read or set variables by their names.
+    """The places where the script may read or set variables by text.
 
-    That is a use of what gives a namespace, or of a module that has such, otherwise than for another of its names.
+    That is any use of a name that returns a namespace, and any use of a module with such names, except for its other
+    names.
 
     Args:
         tree: the script.
@@ -158,7 +159,7 @@ def variable_lookups(tree: Tree, function: ast.FunctionDef | None) -> Iterator[a
 
 
 def _is_called_outside(tree: Tree, name: ast.Name, function: ast.FunctionDef) -> bool:
-    """Whether a name of OF_CALLER is called outside of a function, and so sees none of its variables."""
+    """Whether a name of OF_CALLER is called outside a function, and so sees none of its variables."""
     call = tree.parents[name]
     called = isinstance(call, ast.Call) and call.func is name and name.id in OF_CALLER
     return called and function not in tree.ancestors(name)
@@ -170,7 +171,7 @@ def last_written(node: ast.Name | ast.Attribute) -> str:
 
 
 def _leads_to_variables(tree: Tree, node: ast.Name | ast.Attribute) -> bool:
-    """Whether an expression is one of MODULES that is handed on, or something of it that gives a namespace."""
+    """Whether an expression is one of MODULES that is passed on, or an attribute of it that returns a namespace."""
     module, _, name = (tree.qualified(node) or "").partition(".")
     if module not in MODULES:
         return False
@@ -181,7 +182,7 @@ def _leads_to_variables(tree: Tree, node: ast.Name | ast.Attribute) -> bool:
 
 
 def _imports_another(tree: Tree, node: ast.AST) -> bool:
-    """Whether `import_module` is called with the name of a module that is not the script."""
+    """Whether `import_module` is called with the name of a module other than the script."""
     call = tree.parents[node]
     if not (isinstance(call, ast.Call) and call.func is node and len(call.args) >= 1):
         return False
@@ -190,7 +191,8 @@ def _imports_another(tree: Tree, node: ast.AST) -> bool:
 
 
 def _is_of_an_object(tree: Tree, name: ast.Name) -> bool:
-    """Whether a name is that of `vars(args)` or `dir(args)`, whose argument is no module; or a name of the script's."""
+    """Whether a name is that in `vars(args)` or `dir(args)`, with an argument that is no module, or a name of the
+    script's."""
     if not isinstance(name.ctx, ast.Load):
         return False
     if is_vars_of_options(tree, name):

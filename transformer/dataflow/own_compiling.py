@@ -1,6 +1,7 @@
-"""What a script compiles itself: code that must stay as it is, as what is compiled of it may compute otherwise.
+"""Code that a script compiles itself; it must stay as it is, because changed code may compute differently when
+compiled.
 
-Compiled code draws from a generator of its own, fuses what stands in one function, and sees what it calls.
+Compiled code draws from its own generator, fuses the statements of one function, and follows its calls.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ def own_compiling(tree: Tree) -> ast.expr | None:
 
 
 def compiled_by_script(tree: Tree) -> list[ast.ClassDef | ast.FunctionDef]:
-    """The functions and classes that may be compiled there: those that are named, and what these name, and so on."""
+    """The functions and classes that may be compiled there: those that are named, and those that these name, and so
+    on."""
     made = {t.id: names_in([s.value]) for s in tree.of(ast.Assign) for t in s.targets if isinstance(t, ast.Name)}
     defined: dict[str, list[ast.ClassDef | ast.FunctionDef]] = {}
     for cls in tree.of(ast.ClassDef):
@@ -57,7 +59,7 @@ def _compiling(tree: Tree) -> list[ast.Name | ast.Attribute]:
 
 
 def _whole(tree: Tree, node: ast.AST) -> ast.AST:
-    """The call of what compiles, with what it is given; a name that only stands for it is its whole statement."""
+    """The call that compiles, with its arguments; for an alias of the callee, its whole statement."""
     parent = tree.parents[node]
     if isinstance(node, ast.Attribute) and node.attr == "compile" and tree.qualified(node) is None:
         return node.value
@@ -67,7 +69,7 @@ def _whole(tree: Tree, node: ast.AST) -> ast.AST:
 
 
 def _is_compiling(tree: Tree, node: ast.Name | ast.Attribute) -> bool:
-    """Whether an expression names what compiles: a function of torch, or a module's own method compile()."""
+    """Whether an expression names a compiling function: one of torch, or a module's method compile()."""
     name = tree.qualified(node) or ""
     if f"{name}.".startswith(COMPILING):
         return True

@@ -1,4 +1,4 @@
-"""Whether code that was put into a script reads a name of Python, or an import, where the script has its own."""
+"""Whether emitted code reads a builtin or an import under a name that the script uses for something else."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ IMPORTS = (ast.Import, ast.ImportFrom)
 
 
 def captured(before: Tree, after: Tree) -> str | None:
-    """A name that the later text reads in a way that the earlier does not, where it is the script's own.
+    """A name that the later text reads in a way the earlier text does not, if the script binds it itself.
 
-    Code that is put in means Python's `len`, and the `inspect` that is imported for it. A read that both texts have,
-    called alike, is the script's read of its own; so is what a function that was made is given, and returns.
+    Emitted code means Python's `len`, and the `inspect` that is imported for it. A read that occurs in the same form in
+    both texts is the script's own; so are the arguments and results of an extracted function.
     """
     everywhere = _set_for_all(before)
     own = {name for name in before.names.bound if hasattr(builtins, name)} | everywhere | _beside_imports(before, after)
@@ -32,13 +32,13 @@ def captured(before: Tree, after: Tree) -> str | None:
 
 
 def _set_for_all(tree: Tree) -> set[str]:
-    """Names that the script gives another meaning everywhere: `builtins.print = ...`."""
+    """Names to which the script gives another meaning everywhere: `builtins.print = ...`."""
     stored = (n for n in tree.of(ast.Attribute) if not isinstance(n.ctx, ast.Load))
     return {n.attr for n in stored if (tree.qualified(n) or "").startswith("builtins.")}
 
 
 def _beside_imports(before: Tree, after: Tree) -> set[str]:
-    """Names that are imported in the later text, and that the script gives to something else somewhere."""
+    """Names that the later text imports, and that the script binds to something else somewhere."""
     imported = set(after.imports)
     return {n.id for n in before.of(ast.Name) if not isinstance(n.ctx, ast.Load)} & imported | {
         name for name in _definitions(before) if name in imported
@@ -53,7 +53,7 @@ def _definitions(tree: Tree) -> Iterable[str]:
 
 
 def _own_reads(tree: Tree, own: set[str], everywhere: set[str], made: AbstractSet[str]) -> Counter[tuple[str, str]]:
-    """The reads of what the script calls by these names: the name, and how it is read."""
+    """The script's reads of its own variables of these names: the name, and the form of the read."""
     return Counter(
         (n.id, _manner(tree.parents[n], n))
         for n in tree.of(ast.Name)
@@ -64,7 +64,7 @@ def _own_reads(tree: Tree, own: set[str], everywhere: set[str], made: AbstractSe
 
 
 def _is_handed_on(tree: Tree, name: ast.Name, made: AbstractSet[str]) -> bool:
-    """Whether a function that was made is given a variable, or a variable is returned."""
+    """Whether a variable is an argument of an extracted function, or is returned."""
     parent = tree.parents[name]
     if isinstance(parent, ast.Call):
         return parent.func is not name and isinstance(parent.func, ast.Name) and parent.func.id in made
@@ -79,7 +79,7 @@ def _manner(parent: ast.AST, name: ast.Name) -> str:
 
 
 def _binds(node: ast.AST) -> frozenset[str]:
-    """The names that a scope binds, those of Python's by imports too; none of a node that is no scope."""
+    """The names that a scope binds, including builtins' names by imports; none for a node that is no scope."""
     if isinstance(node, ast.Lambda):
         return frozenset(parameters(node)) | access(node.body).binds
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):

@@ -10,12 +10,12 @@ from transformer.dataflow.access import access, block_names
 from transformer.syntax.query import TRY, statements, walk
 
 Bindings: TypeAlias = frozenset[ast.stmt | None]
-"""Statements that bind the name; None stands for a value from before the scope (a parameter, a global)."""
+"""Statements that bind the name; None is a value from before the scope (a parameter, a global)."""
 Reached: TypeAlias = int
-"""The bindings of all names that reach one place: a set of bits, one for each pair of a name and a statement."""
+"""The bindings of all names that reach one place: a bit set, with one bit for each pair of a name and a statement."""
 NOWHERE: Reached = 0
 REST = ""
-"""Stands for the names that nothing in the scope binds."""
+"""The bit of names that nothing in the scope binds."""
 
 
 class Reaching:
@@ -33,11 +33,11 @@ class Reaching:
         self._block(body, self._all(None))
 
     def before(self, name: str, stmt: ast.stmt) -> Bindings:
-        """The bindings of a name that may reach a statement; none where it is not of the scope."""
+        """The bindings of a name that may reach a statement; none if the name does not belong to the scope."""
         return self._found(name, self._before.get(stmt, NOWHERE))
 
     def after(self, name: str, stmt: ast.stmt) -> Bindings:
-        """The bindings of a name that there may be after a statement."""
+        """The bindings of a name that may hold after a statement."""
         return self._found(name, self._after.get(stmt, NOWHERE))
 
     def _found(self, name: str, reached: Reached) -> Bindings:
@@ -53,14 +53,14 @@ class Reaching:
         return bit
 
     def _all(self, stmt: ast.stmt | None) -> Reached:
-        """Where every name may have been bound by a statement, or before the scope."""
+        """Every name as possibly bound by a statement, or before the scope."""
         reached = NOWHERE
         for name in sorted(self._names):
             reached |= self._bit(name, stmt)
         return reached
 
     def _bind(self, reached: Reached, names: Iterable[str], stmt: ast.stmt) -> Reached:
-        """After a statement has bound some names."""
+        """The bindings after a statement has bound some names."""
         for name in names:
             bit = self._bit(name, stmt)
             reached = reached & ~self._of_name[name] | bit
@@ -121,7 +121,7 @@ class Reaching:
             head = again
 
     def _anywhere(self, body: Iterable[ast.AST]) -> Reached:
-        """All bindings that stand in some code."""
+        """All bindings in some code."""
         reached = NOWHERE
         for stmt, names in _bindings(body):
             for name in names:
@@ -130,12 +130,12 @@ class Reaching:
 
 
 def _bindings(body: Iterable[ast.AST]) -> Iterable[tuple[ast.stmt, frozenset[str]]]:
-    """The statements in some code, those of nested functions too, with the names that each binds."""
+    """The statements in some code, including nested functions, with the names that each binds."""
     return ((s, access(s).binds | block_names(s)) for b in body for s in walk(b) if isinstance(s, ast.stmt))
 
 
 def _bound(body: Iterable[ast.stmt]) -> set[str]:
-    """The names that a scope's statements bind, and functions in its `try` statements, which count as these do."""
+    """The names that a scope's statements bind; functions inside its `try` statements count as these do."""
     names: set[str] = set()
     for stmt in statements(body):
         names |= access(stmt).binds

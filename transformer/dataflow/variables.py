@@ -1,4 +1,4 @@
-"""Which variable a name is: the scope that it belongs to, as Python decides it."""
+"""Which variable a name is: the scope that it belongs to, by Python's rules."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Variables:
             self._bound[owner] -= names
 
     def owner(self, name: str, scope: Owner) -> Owner | None:
-        """The scope whose variable a name is where `scope` uses it; None for a builtin, or what nothing binds."""
+        """The scope that owns a name used in `scope`; None for a builtin or an unbound name."""
         if name in self._global.get(scope, ()):
             return self._root
         first, found = scope, scope
@@ -49,10 +49,10 @@ class Variables:
                 return self._root
 
     def owner_of(self, name: ast.Name) -> Owner | None:
-        """The scope whose variable a name is; None for a builtin, or what nothing binds."""
+        """The scope that owns a name; None for a builtin or an unbound name."""
         inner: ast.AST = name
         for outer in self._tree.ancestors(name):
-            # Decorators, defaults and annotations stand outside, and so does what a comprehension begins with
+            # Decorators, defaults, annotations and the first iterable of a comprehension are evaluated outside
             body = outer.body if isinstance(outer, (*_FUNCTIONS, ast.ClassDef)) else None
             inside = inner in body if isinstance(body, list) else inner is body
             if isinstance(outer, _COMPREHENSIONS):
@@ -63,7 +63,7 @@ class Variables:
         return None
 
     def parent(self, scope: Owner) -> Owner | None:
-        """The scope around a scope; None for the module's."""
+        """The enclosing scope; None for the module's."""
         return self._parent.get(scope)
 
     def _enter(self, owner: Owner, parent: Owner | None) -> None:
@@ -76,7 +76,7 @@ class Variables:
             self._visit(node, scope)
 
     def _binder(self, scope: Owner) -> Owner:
-        """Where a walrus binds: not in the comprehensions around it."""
+        """The scope in which a walrus binds: not in the comprehensions around it."""
         while isinstance(scope, _COMPREHENSIONS):
             scope = self._parent[scope]
         return scope

@@ -1,1 +1,1 @@
-"""What is known of Python, and of libraries beside torch and numpy: a row per name, and nothing known without one."""
+"""Facts about Python, torch, numpy and other libraries: a row per name; nothing is known without a row."""

@@ -1,6 +1,6 @@
-"""What modules beside torch and numpy do with what their functions and objects are given, by the module's name.
+"""What functions and objects of modules other than torch and numpy do with their arguments, by module name.
 
-A module that is in no row is not known: its functions may keep what they are given, change it, and call it back.
+A module without a row is unknown: its functions may keep their arguments, change them, and call them back.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 Role: TypeAlias = Literal["plain", "reports", "options", "tensors", "environments", "bases", "progress"]
-"""plain: its functions and objects compute, and keep and change nothing that they are given. reports: so do these,
-which print, log and write. options: its results are options, whose attributes are numbers and texts. tensors: what it
-is given is in what it returns, and in the object that is called, and nowhere else; it may change that. environments:
-its objects keep what they are made of, and call it back. bases: classes that are derived from, which do nothing
-themselves. progress: gives back the values of what it is given."""
+"""plain: its functions and objects compute, and neither keep nor change their arguments. reports: likewise, but they
+print, log and write. options: its results are options, whose attributes are numbers and texts. tensors: arguments are
+held only by the result and by the called object, which may change them. environments: its objects keep what they are
+made from, and call it back. bases: base classes that do nothing themselves. progress: returns the values of its
+argument."""
 
 
 @dataclass(frozen=True)
 class Module:
-    """Facts about modules, whose names are given as words; they hold for the modules inside."""
+    """Facts about modules, whose names are given as words; they also hold for submodules."""
 
     names: str
     role: Role
@@ -44,7 +44,7 @@ _OF = {name: row.role for row in ROWS for name in row.names.split()}
 
 
 def role(qualified: str) -> Role | None:
-    """What is known of the module that a dotted name begins with, the longest that has a row; None if nothing is."""
+    """The role of the module that a dotted name begins with, by the longest match with a row; None if there is none."""
     while qualified:
         if qualified in _OF:
             return _OF[qualified]
@@ -57,7 +57,7 @@ TRAINERS = {
     "rllib": "RLlib", "torchrl": "TorchRL", "trl": "TRL", "d3rlpy": "d3rlpy", "pfrl": "PFRL", "skrl": "skrl",
     "rl_games": "rl_games", "rsl_rl": "RSL-RL", "spinup": "Spinning Up", "elegantrl": "ElegantRL", "xuance": "XuanCe",
 }  # fmt: skip
-"""Packages whose own code holds the training loop of a script that uses them, each with its name for readers."""
+"""Packages whose own code contains the training loop of scripts that use them, each with its display name."""
 
 
 ModuleGives: TypeAlias = Literal["itself", "a view", "nothing"]
@@ -65,16 +65,16 @@ ModuleGives: TypeAlias = Literal["itself", "a view", "nothing"]
 
 @dataclass(frozen=True)
 class OfModules:
-    """Facts about methods of torch's base class of modules, whose names are given as words."""
+    """Facts about methods of nn.Module, whose names are given as words."""
 
     names: str
     gives: ModuleGives
-    """itself: the module; a view: something through which its parameters can be got at."""
+    """itself: the module; a view: an object that gives access to its parameters."""
     changes: bool = False
     keeps: bool = False
-    """Whether the module holds afterwards what it was given."""
+    """Whether the module keeps its arguments."""
     keeps_if: str = ""
-    """An option under which it does, too."""
+    """An option with which it does."""
 
 
 MODULES = (
@@ -91,9 +91,9 @@ _OF_MODULES = {name: row for row in MODULES for name in row.names.split()}
 
 
 def of_modules(name: str) -> OfModules | None:
-    """The row of a method of modules; None if it is not known."""
+    """The row of a method of nn.Module; None if it is not known."""
     return _OF_MODULES.get(name)
 
 
 LOGS_VALUES = frozenset("add_scalar add_scalars add_histogram log_metric log_metrics wandb.log".split())
-"""Functions and methods of what reports that take the values of tensors, and show nothing else of them."""
+"""Functions and methods of loggers that use only the values of tensors."""

@@ -1,7 +1,7 @@
-"""What calls of Python's builtins, and of the methods of its containers, do with what they are given.
+"""What calls of Python's builtins, and of methods of its containers, do with their arguments.
 
-A row holds for each of its names. What is in no row is not known, and may do anything with whatever it gets hold of.
-`tests/facts/test_python.py` calls what stands here.
+A row holds for each of its names. Anything without a row is unknown, and may do anything with whatever it can reach.
+`tests/facts/test_python.py` calls what is listed here.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Literal, TypeAlias
 Gives: TypeAlias = Literal[
     "nothing", "new", "given", "contents", "receiver", "of contents", "of given", "contents and given", "copy"
 ]
-"""What a call returns. nothing: a number, a text, None; new: an object that shares nothing; given: what it was given;
-contents: something that its receiver, or for functions an argument, holds; receiver: what it is called on; of
-contents: a new container of what the arguments hold; of given: a new container of the arguments; copy: a new container
-of what the receiver holds."""
+"""What a call returns. nothing: a number, a text, None; new: an object that shares nothing; given: its argument;
+contents: an element of its receiver, or for functions of an argument; receiver: its receiver; of contents: a new
+container of the arguments' elements; of given: a new container of the arguments; copy: a new container of the
+receiver's elements."""
 Keeps: TypeAlias = Literal["", "given", "contents"]
-"""What its receiver holds afterwards: the arguments, or what they hold."""
+"""What its receiver holds afterwards: the arguments, or their elements."""
 
 
 @dataclass(frozen=True)
@@ -28,22 +28,22 @@ class Does:
 
     names: str
     of: str
-    """Whose names they are: of builtin functions, or of the methods of those of these kinds that have them."""
+    """The owners of the names: builtin functions, or methods of those of these kinds that have them."""
     gives: Gives = "nothing"
     keeps: Keeps = ""
     writes: bool = False
     """Whether it changes its receiver."""
     calls: bool = False
-    """Whether it calls functions that it is given."""
+    """Whether it calls functions among its arguments."""
 
 
 CONTAINERS = frozenset("list dict set deque tuple iterator".split())
-"""Kinds of objects that hold others. A generator and what iterates over a container are iterators."""
+"""Kinds of objects that hold others. Generators and iterators over containers are iterators."""
 
 TAKES_VALUES = frozenset("all any bool complex float hash id int isinstance len type".split())
-"""Builtin functions that take nothing of tensors but their values and types; what they return has no gradient."""
+"""Builtin functions that use only the values and types of tensors; their results have no gradient."""
 SHOWS = frozenset("ascii format print repr str".split())
-"""Those that make a text of what they are given."""
+"""Builtin functions that turn their argument into a text."""
 
 ROWS = (
     Does("print len float int bool str repr isinstance issubclass id hash format ord chr bin hex oct", "builtin"),
@@ -83,7 +83,7 @@ _TYPES = {"list": list, "dict": dict, "set": set, "deque": deque, "tuple": tuple
 
 
 def has(kind: str, name: str) -> bool:
-    """Whether a kind of container has an attribute. Subclasses of dict have more, and are dicts here."""
+    """Whether a kind of container has an attribute. Subclasses of dict have more, and count as dicts here."""
     return hasattr(_TYPES[kind], name) or (kind == "dict" and (hasattr(OrderedDict, name) or hasattr(Counter, name)))
 
 
@@ -96,5 +96,5 @@ _OF = _index()
 
 
 def does(kind: str, name: str) -> Does | None:
-    """The row of a builtin function (`kind` is builtin), or of a method of a kind of object; None if not known."""
+    """The row of a builtin function (`kind` is builtin), or of a method of a kind of object; None if unknown."""
     return _OF.get((kind, name))

@@ -1,8 +1,8 @@
-"""What calls of torch, of numpy and of torch's distributions do: the one table that all analyses and rules read.
+"""What calls of torch, numpy and torch's distributions do: the one table that all analyses and rules read.
 
-A row holds for each of its names, for each kind of thing that the names belong to. Modules and optimizers, which are
-made first and called later, have tables of their own. What is in no row is not known, and
-must not be taken for harmless. `tests/facts/test_torch_api.py` calls what stands here and looks at what comes out.
+A row holds for each of its names, for each kind of object that the names belong to. Modules and optimizers, which are
+made first and called later, have their own tables. Anything without a row is unknown, and must not be assumed harmless.
+`tests/facts/test_torch_api.py` calls what is listed here and checks the results.
 """
 
 from __future__ import annotations
@@ -15,30 +15,32 @@ from functools import cache
 from typing import Literal, TypeAlias, get_args
 
 Kind: TypeAlias = Literal["tensor", "array", "distribution", "torch", "functional", "numpy"]
-"""Whose name it is: a method of tensors, arrays or distributions; a function of torch, torch.nn.functional or numpy."""
+"""The owner of a name: a method of tensors, arrays or distributions; a function of torch, torch.nn.functional or
+numpy."""
 METHODS: tuple[Kind, ...] = ("tensor", "array", "distribution")
 
 Memory: TypeAlias = Literal["new", "shared", "in place", "number"]
-"""new: shares memory with nothing that it was given; shared: may be what it was given or a view of it, and changes
-nothing; in place: changes what it was given; number: an object of the host, as a number, a list or a size."""
+"""new: shares memory with no argument; shared: may be an argument or a view of it, and changes nothing; in place:
+changes its argument; number: an object on the host, such as a number, a list or a size."""
 Rows: TypeAlias = Literal["element", "broadcast", "row", "inner", "mixed"]
-"""element: each element of the result comes of one of each argument's, and the result has their shape; broadcast: so,
-of several arguments of which each may be the larger; row: each row of a batch by itself; inner: so where it is told
-to work along another dimension than the first; mixed: not known. The last bits are another matter: see `exact`."""
+"""element: each element of the result comes from one of each argument's, and the result has their shape; broadcast:
+likewise, but any of the arguments may be larger; row: each row of a batch independently; inner: likewise, if called
+along a dimension other than the first; mixed: not known. This does not cover the last bits: see `exact`."""
 Dtype: TypeAlias = Literal["kept", "cast", "default", "bool", "other"]
-"""kept: that of the floats it is given; cast: what its name or its arguments say; default: torch's default dtype;
-in all of them an argument may name another one."""
+"""kept: the dtype of its float arguments; cast: as its name or arguments say; default: torch's default dtype; in all
+cases an argument may name another."""
 Waits: TypeAlias = Literal["", "value", "size", "check"]
-"""What the host needs the device's values for: to return them, to know how large the result is, or to check them."""
+"""Why the host needs the device's values: to return them, to determine the result's size, or to check them."""
 Made: TypeAlias = Literal["", "of host", "on host"]
-"""of host: a tensor made of what the host holds; on host: a tensor made on the host, unless a device is named."""
+"""of host: a tensor made from host values; on host: a tensor made on the host, unless a device is given."""
 Fills: TypeAlias = Literal["", "sizes", "like"]
-"""What a new tensor, of one number or of nothing yet, has its sizes of: the first argument, or that tensor's."""
+"""Where a tensor filled with one number, or uninitialized, gets its sizes: from the first argument, or from that
+tensor."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """Facts about callables, whose names are given as words, as are the kinds of things they belong to."""
+    """Facts about callables, whose names and owners are given as words."""
 
     names: str
     of: str
@@ -48,27 +50,27 @@ class Row:
     waits: Waits = ""
     made: Made = ""
     reduces: bool = False
-    """Whether it makes one number of all elements, unless it is told along which dimension."""
+    """Whether it reduces all elements to one number, unless given a dimension."""
     draws: bool = False
     """Whether it draws random numbers."""
     graph: bool = True
-    """Whether its result may be part of the autograd graph of what it is given; where that is not known, it may."""
+    """Whether its result may be part of its arguments' autograd graph; if not known, it may."""
     fills: Fills = ""
     reorders: bool = False
     """Whether it returns the dimensions in another order."""
     dim: int = 0
-    """The place of the dimension among a method's arguments; a function of torch has the tensor before them."""
+    """The index of the dimension among a method's arguments; functions of torch have the tensor before these."""
     inplace: int = 0
-    """The place of `inplace` among a function's arguments; 0 for others."""
+    """The index of `inplace` among a function's arguments; 0 for others."""
     exact: int = 0
-    """Of so many operands, and nothing else, it is exactly rounded: it copies, chooses by a condition, or computes what
-    IEEE 754 leaves no choice in. Its bits are the same on every processor, wherever in a tensor an element stands.
-    All others may be computed in one way in a vector and in another behind its end: max(0.0, -0.0) is either."""
+    """The number of operands with which, and no other arguments, it is exactly rounded: it copies, selects by a
+    condition, or computes what IEEE 754 fully determines. Its bits are the same on every processor, at any position in
+    a tensor. All others may compute differently inside a vector and in its remainder: max(0.0, -0.0) is either."""
 
 
 JOINING = "cat concat concatenate hstack stack vstack"
 ROWS = (
-    # each element by itself, exactly rounded
+    # elementwise, exactly rounded
     Row("abs absolute ceil floor nan_to_num neg", "tensor torch", "new", "element", "kept", exact=1),
     Row("round sign sqrt square trunc", "tensor torch", "new", "element", "kept", exact=1),
     Row("add div divide mul multiply sub subtract", "tensor torch", "new", "broadcast", "kept", exact=2),
@@ -85,7 +87,7 @@ ROWS = (
     Row("contiguous cuda", "tensor", "shared", "element", "kept", exact=1),
     Row("cpu", "tensor", "shared", "element", "kept", waits="value", exact=1),
     Row("detach", "tensor torch", "shared", "element", "kept", graph=False, exact=1),
-    # each element by itself, to the last bits but one
+    # elementwise, except for the last bits
     Row("clamp clip exp expm1 log log10 log1p log2", "tensor torch", "new", "element", "kept"),
     Row("relu sigmoid tanh", "tensor torch", "new", "element", "kept"),
     Row("addcmul maximum minimum pow", "tensor torch", "new", "broadcast", "kept"),
@@ -97,7 +99,7 @@ ROWS = (
     # along a dimension, or over all
     Row("cumsum logsumexp", "tensor torch", "new", "inner", "kept"),
     Row("mean prod sum", "tensor torch", "new", "inner", "kept", reduces=True),
-    Row("std var", "tensor torch", "new", dtype="kept", reduces=True),  # along a dimension but nearly
+    Row("std var", "tensor torch", "new", dtype="kept", reduces=True),  # along a dimension only approximately
     Row("log_softmax softmax", "tensor torch functional", "new", "inner", "kept"),
     Row("norm", "tensor torch", "new", "inner", "kept", reduces=True, dim=1),
     Row("quantile", "tensor torch", "new"),
@@ -119,7 +121,7 @@ ROWS = (
     Row("cross_entropy huber_loss l1_loss layer_norm linear mse_loss", "functional", "new"),
     Row("max_pool2d normalize one_hot smooth_l1_loss", "functional", "new"),
     Row("dropout", "functional", "shared", draws=True, inplace=3),
-    # what the host gets
+    # host values
     Row("item tolist", "tensor", "number", waits="value", graph=False),
     Row("numpy", "tensor", "shared", waits="value", graph=False),
     Row("data_ptr dim element_size is_contiguous ndimension numel size type", "tensor", "number", graph=False),
@@ -178,18 +180,18 @@ ROWS = (
 class Layers:
     """Facts about modules of torch.nn, whose names are given as words.
 
-    All of them compute the same in training and evaluation and draw nothing; recurrent ones without dropout, which a
-    keyword asks for.
+    All of them compute the same in training and evaluation modes and draw no random numbers; recurrent ones without
+    dropout, which is an option.
     """
 
     names: str
     memory: Memory = "new"
-    """shared, too, where it can be told to work in place."""
+    """shared, also if an option makes it work in place."""
     rows: Rows = "mixed"
-    """row: each row of a batch by itself, at little cost. What a convolution computes is not to be computed twice."""
+    """row: each row of a batch independently, at little cost. Convolutions are too costly to compute twice."""
     same_bits: bool = False
-    """Whether it computes the same bits with gradients and without. On phones, and on some processors where channels
-    are in groups, gradients decide on the library that convolves."""
+    """Whether it computes the same bits with and without gradients. On phones, and on some processors for grouped
+    channels, gradients determine which library computes convolutions."""
 
 
 LAYERS = (
@@ -209,15 +211,15 @@ LAYERS = (
 
 @dataclass(frozen=True)
 class Optimizers:
-    """Facts about classes of torch.optim, whose names are given as words; all take a tensor for the learning rate."""
+    """Facts about classes of torch.optim, whose names are given as words; all accept a tensor as the learning rate."""
 
     names: str
     capturable: bool = False
-    """Whether they can be told to be captured in a CUDA graph."""
+    """Whether they have an option for capture in a CUDA graph."""
     traced: bool = False
     """Whether their step(), without its wrappers, is known to be traced without a graph break."""
     counting: bool = False
-    """Whether they decide by their count of steps, which breaks a graph unless they are capturable."""
+    """Whether they branch on their step count, which breaks a graph unless they are capturable."""
 
 
 OPTIMIZERS = (
@@ -235,51 +237,51 @@ def _index() -> dict[Kind, dict[str, Row]]:
         for kind in row.of.split():
             for name in row.names.split():
                 if name in found[kind]:
-                    raise ValueError(f"{name} of {kind} stands in two rows")
+                    raise ValueError(f"{name} of {kind} is in two rows")
                 found[kind][name] = row
     return {kind: found[kind] for kind in get_args(Kind)}
 
 
 OF: Mapping[Kind, Mapping[str, Row]] = _index()
-"""The row of each name, by whose name it is."""
+"""The row of each name, by owner."""
 
 
 @cache
 def names(*kinds: Kind, **facts: object) -> frozenset[str]:
-    """The names of any of these kinds whose row says all of these facts: `names("torch", memory="new", draws=False)`.
+    """The names of any of these kinds whose rows state all of these facts: `names("torch", memory="new", draws=False)`.
 
-    A fact may be a tuple of values, one of which must stand in the row.
+    A fact may be a tuple of values, of which the row must state one.
     """
     return _named((row for row in ROWS if not {*kinds}.isdisjoint(row.of.split())), facts)
 
 
 @cache
 def methods(**facts: object) -> frozenset[str]:
-    """The names of methods of which the facts are true whatever a method of this name may be called on."""
+    """The names of methods for which the facts hold for every kind of object."""
     others = (row for row in ROWS if not {*METHODS}.isdisjoint(row.of.split()) and not _says(row, facts))
     return names(*METHODS, **facts) - {name for row in others for name in row.names.split()}
 
 
 @cache
 def layers(**facts: object) -> frozenset[str]:
-    """The modules of torch.nn whose row says all of these facts, as for `names`."""
+    """The modules of torch.nn whose rows state all of these facts, as for `names`."""
     return _named(LAYERS, facts)
 
 
 ATTRIBUTES = frozenset("shape dtype device ndim size itemsize nbytes layout is_cuda requires_grad is_leaf".split())
 """Attributes of tensors and arrays that are numbers."""
 VIEWS_OF_IT = frozenset("T mT data grad real imag".split())
-"""Attributes that are memory: that of the tensor, or one of its own."""
+"""Attributes that are memory: the tensor's, or their own."""
 
 
 def tells_values(name: str) -> bool:
-    """Whether an attribute or a method of tensors is known, and tells values or their kind, not where they lie."""
+    """Whether an attribute or method of tensors is known, and reveals only values or their kind, not their memory."""
     return name in OF["tensor"].keys() | ATTRIBUTES | VIEWS_OF_IT and name != "data_ptr"
 
 
 @cache
 def optimizers(**facts: object) -> frozenset[str]:
-    """The classes of torch.optim whose row says all of these facts, as for `names`."""
+    """The classes of torch.optim whose rows state all of these facts, as for `names`."""
     return _named(OPTIMIZERS, facts)
 
 
@@ -305,40 +307,40 @@ LOSSES = {
 }
 """Modules of torch.nn that are losses, and the functions of torch.nn.functional that they compute."""
 NEW = methods(memory=("new", "number"))
-"""Methods whose results share no memory with what they are called on, whatever that is."""
+"""Methods whose results never share memory with their object, whatever it is."""
 VIEWS = names("tensor", memory="shared") - {"numpy"}
-"""Methods of tensors that may return what they are called on, or a view of it, and change nothing."""
+"""Methods of tensors that may return their object or a view of it, and change nothing."""
 REDUCES = names("tensor", reduces=True)
-"""Methods of tensors that make one number of all elements, unless they are told along which dimension."""
+"""Methods of tensors that reduce all elements to one number, unless given a dimension."""
 JOINS = frozenset(JOINING.split()) & OF["torch"].keys()
-"""Functions of torch that put tensors together."""
+"""Functions of torch that join tensors."""
 OF_HOST = frozenset(f"torch.{name}" for name in names("torch", made="of host"))
-"""Functions that make a tensor of what the host holds, by their whole names."""
+"""Functions that make a tensor from host values, by their full names."""
 PLAIN = frozenset("data device dtype is_cuda itemsize layout nbytes ndim shape".split())
-"""Attributes of tensors that tell nothing of gradients."""
+"""Attributes of tensors that do not depend on gradients."""
 _OPERANDS = {"element": 1, "broadcast": 2}
 
 
 def out_place(name: str, of: Literal["array", "numpy"]) -> int:
-    """The first place among its arguments at which numpy may be given an array to write into: `np.add(x, y, out)`.
+    """The first position at which numpy accepts an output array: `np.add(x, y, out)`.
 
-    It takes one by its place after the operands, and after `axis` and `dtype`, which are no arrays.
+    Its position is after the operands, and after `axis` and `dtype`, which are not arrays.
     """
     operands = 3 if name in ("clip", "where") else _OPERANDS.get(OF[of][name].rows, 1)
     return operands if of == "numpy" else operands - 1
 
 
 OTHERWISE = frozenset("copy inplace out".split())
-"""Keywords with which something new may be what was given: `copy=False`, `inplace=True`, `out=x`."""
+"""Keywords with which an otherwise new result may be an argument: `copy=False`, `inplace=True`, `out=x`."""
 
 
 def may_be_given(call: ast.Call) -> bool:
-    """Whether a call that otherwise returns something new may return, or write to, what it is given."""
+    """Whether a call with an otherwise new result may return, or write to, its argument."""
     return may_work_in_place(call) or any(k.arg is None or k.arg in OTHERWISE for k in call.keywords)
 
 
 def may_work_in_place(call: ast.Call) -> bool:
-    """Whether a function that otherwise returns a new tensor may be told to change the one that it is given."""
+    """Whether a function with an otherwise new result may be called to change its argument instead."""
     name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
     place = OF["functional"][name].inplace if name in OF["functional"] else 0
     by_place = place and (len(call.args) > place or any(isinstance(a, ast.Starred) for a in call.args))
@@ -362,18 +364,18 @@ OF_TYPE = {
     "torch.ByteTensor": "uint8",
     "torch.BoolTensor": "bool",
 }
-"""torch's types of tensors, each with the name of its dtype."""
+"""torch's tensor types, each with the name of its dtype."""
 NEW_TENSORS = (
     OF_TYPE.keys() | {"torch.Tensor"} | {f"torch.{n}" for n in names("torch", memory="new") if OF["torch"][n].made}
 )
-"""Functions that make a tensor of what the host holds, or of nothing, which is no parameter."""
+"""Functions that make a tensor from host values or from nothing, and not a parameter."""
 OPERATORS = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.Pow: "pow",
     ast.BitAnd: "bitwise_and", ast.BitOr: "bitwise_or", ast.USub: "neg", ast.Invert: "bitwise_not",
 }  # fmt: skip
 """Operators of tensors, each with the function that it calls."""
 EXACT_POWERS = (2, 3, 0.5)
-"""Exponents with which torch multiplies or takes the root, which is exactly rounded, instead of raising to a power."""
+"""Exponents for which torch multiplies or takes the root, which is exactly rounded, instead of calling pow."""
 DRAWING = frozenset(
     "beta betavariate binomial bytes choice choices chisquare default_rng dirichlet exponential expovariate f gamma "
     "gammavariate gauss geometric get_state getrandbits getstate gumbel hypergeometric laplace logistic lognormal "
@@ -382,12 +384,12 @@ DRAWING = frozenset(
     "standard_cauchy standard_exponential standard_gamma standard_normal standard_t triangular uniform vonmises "
     "vonmisesvariate wald weibull weibullvariate zipf Generator Random RandomState SystemRandom".split()
 )
-"""What numpy.random and random have that draws from their state, or has a state of its own: all but what sets one."""
+"""Names of numpy.random and random that draw from their state, or have their own state; not those that set it."""
 CHECKED_ALONE = frozenset(
     "Bernoulli Beta Binomial Categorical Cauchy Chi2 ContinuousBernoulli Dirichlet Exponential Gamma Geometric Gumbel "
     "HalfCauchy HalfNormal Independent Kumaraswamy Laplace LogNormal LogisticNormal LowRankMultivariateNormal "
     "MixtureSameFamily MultivariateNormal Multinomial NegativeBinomial Normal Pareto Poisson StudentT "
     "TransformedDistribution Uniform VonMises Weibull".split()
 )
-"""Classes of torch.distributions of which checking the arguments keeps nothing that is computed for it. Others keep
-probabilities, say, and gradients are then summed in another order than without the check."""
+"""Classes of torch.distributions for which checking the arguments keeps nothing that is computed for the check. Others
+keep probabilities, for example, and gradients are then summed in another order than without the check."""

@@ -1,4 +1,4 @@
-"""What the options of a script are declared to be, and which conditions hang on them alone."""
+"""The declarations of a script's options, and which conditions depend only on options."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from transformer.syntax.tree import Tree
 
 
 def plain_option(tree: Tree, node: ast.Attribute) -> list[ast.expr] | None:
-    """The defaults of an option that is a number or a text by its declaration; None if it is not known to be one.
+    """The defaults of an option that is declared as a number or a text; None if it is not known to be one.
 
-    So are `parser.add_argument("--lr", type=float)`, and `lr: float` in a class that is given to `tyro.cli`.
+    Examples are `parser.add_argument("--lr", type=float)`, and `lr: float` in a class that is passed to `tyro.cli`.
     """
     if not holds_options(tree, node.value, tree.scope_of(node)):
         return None
@@ -39,7 +39,7 @@ def plain_option(tree: Tree, node: ast.Attribute) -> list[ast.expr] | None:
 
 
 def destination(call: ast.Call) -> str | None:
-    """The attribute in which `add_argument` puts what it parses."""
+    """The attribute in which `add_argument` stores the parsed value."""
     for keyword in call.keywords:
         if keyword.arg == "dest" and isinstance(keyword.value, ast.Constant):
             return str(keyword.value.value)
@@ -49,7 +49,7 @@ def destination(call: ast.Call) -> str | None:
 
 
 def _is_plain_type(tree: Tree, node: ast.expr | None) -> bool:
-    """Whether a builtin function or type gives numbers or texts, or one of several does, or None."""
+    """Whether a type annotation or converter allows only numbers, texts and None."""
     if isinstance(node, ast.BinOp):
         return _is_plain_type(tree, node.left) and _is_plain_type(tree, node.right)
     if isinstance(node, ast.Constant):
@@ -59,15 +59,15 @@ def _is_plain_type(tree: Tree, node: ast.expr | None) -> bool:
 
 
 def decided(roles: Roles, test: ast.expr, local: Names = frozenset()) -> bool:
-    """Whether a condition comes out as it did above the training loop, which changes nothing of what it asks.
+    """Whether a condition has the same value as above the training loop, which changes nothing it tests.
 
-    It is made of constants, of the script's arguments, and of names that stand for something decided, or ask whether
-    there is an object that was made above the loop or not: `if icm is not None:`.
+    It is made of constants, the script's arguments, and names that are bound to something decided, or it tests whether
+    an object was made above the loop: `if icm is not None:`.
 
     Args:
         roles: the script that it belongs to.
         test: a condition, in the training scope or in a function that was extracted from it.
-        local: names that are that function's own.
+        local: that function's own names.
     """
     if isinstance(test, ast.BoolOp):
         return all(decided(roles, value, local) for value in test.values)
@@ -87,7 +87,7 @@ def decided(roles: Roles, test: ast.expr, local: Names = frozenset()) -> bool:
 
 
 def _made_above(roles: Roles, name: ast.Name, local: Names) -> list[ast.expr]:
-    """The values of a name of the training scope that is bound by assignments above the training loop; or none."""
+    """The values of a name of the training scope that is only assigned above the training loop; otherwise none."""
     made = roles.assignments(name.id)
     bound = {s for s in statements(roles.scope.body) if name.id in access(s).binds}
     steady = name.id not in local | roles.variant and roles.changed_by_training(name) is None
@@ -95,7 +95,7 @@ def _made_above(roles: Roles, name: ast.Name, local: Names) -> list[ast.expr]:
 
 
 def _is_true(roles: Roles, value: ast.expr) -> bool:
-    """Whether a value is an object that no class lets be false: an optimizer, or a network of this file."""
+    """Whether a value is an object that is always true: an optimizer, or a network of this file."""
     tree = roles.tree
     if isinstance(value, ast.Call) and (tree.qualified(value.func) or "").startswith("torch.optim."):
         return True
@@ -108,9 +108,9 @@ def _is_true(roles: Roles, value: ast.expr) -> bool:
 
 
 def cuda_arguments(tree: Tree) -> list[str]:
-    """The arguments that put a script on a CUDA device, where its own option says otherwise: `--device cuda`.
+    """The arguments that put a script on a CUDA device if its default is the CPU: `--device cuda`.
 
-    Found is `torch.device(args.device)`, by an option whose default is "cpu".
+    Recognised is `torch.device(args.device)`, with an option whose default is "cpu".
     """
     for call in tree.of(ast.Call):
         asked = call.args[0] if tree.calls(call, "torch.device") and len(call.args) == 1 else None

@@ -1,4 +1,4 @@
-"""Whether a piece of a script is known to have run when the training loop begins, or not to run before it has ended."""
+"""Whether a piece of a script is known to run only before the training loop begins, or only after it has ended."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from transformer.syntax.query import root
 from transformer.syntax.tree import Tree
 
 DEEP = 8
-"""So many functions are followed from what they do to the call that makes them do it."""
+"""The maximum number of functions to follow from an action to the call that causes it."""
 
 
 def runs_before_training(roles: Roles, node: ast.AST, depth: int = 0) -> bool:
-    """Whether a call, or the name of what is called or set, is known to run above the training loop or below it alone.
+    """Whether a call, or the name of something called or set, is known to run only above or below the training loop.
 
-    It stands there, or in functions whose every use is a call of which the same holds.
+    It is there itself, or in functions whose every use is a call for which the same holds.
     """
     tree = roles.tree
     around = list(tree.ancestors(node))
@@ -31,7 +31,7 @@ def runs_before_training(roles: Roles, node: ast.AST, depth: int = 0) -> bool:
     if isinstance(owner, ast.ClassDef) and name == "__init__":
         name = owner.name
     elif isinstance(owner, ast.ClassDef) and (tree.bases(owner) or name.startswith("__")):
-        return False  # Python, or the class that it is derived from, may call it
+        return False  # Python or the base class may call it
     by_text = looks_up_names(tree, tree.root if name != function.name else owner)
     uses = [
         n
@@ -52,13 +52,13 @@ def runs_before_training(roles: Roles, node: ast.AST, depth: int = 0) -> bool:
 
 
 def _is_named_to_super(tree: Tree, node: ast.AST) -> bool:
-    """Whether a class's name stands in `super(Agent, self)`, which makes none."""
+    """Whether a class's name is used in `super(Agent, self)`, which makes no object."""
     call = tree.parents[node]
     return isinstance(call, ast.Call) and ast.unparse(call.func) == "super" and call.args[:1] == [node]
 
 
 def _is_called(tree: Tree, node: ast.AST) -> bool:
-    """Whether a word stands in a call or an assignment that is run where it stands, and is not kept under a name."""
+    """Whether a name is part of a call or an assignment that runs immediately, and is not kept under another name."""
     parent = tree.parents.get(node)
     if isinstance(node, (ast.Attribute, ast.Name)) and isinstance(node.ctx, ast.Load):
         return isinstance(parent, ast.Call) and parent.func is node

@@ -1,4 +1,4 @@
-"""The preallocated tensors that a rollout writes, and how large they are."""
+"""The preallocated tensors that a rollout writes, and their sizes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ ALLOCATIONS = frozenset(f"torch.{name}" for name in names("torch", fills="sizes"
 
 @dataclass(frozen=True)
 class Store:
-    """A write of a step's value into a buffer: the statement, its target there, and the value."""
+    """A write of a step's value into a buffer: the statement, its target, and the value."""
 
     stmt: ast.Assign
     target: ast.expr
     value: ast.expr
-    """What is assigned, or what the assigned part is unpacked from."""
+    """The assigned value, or the value that the assigned part is unpacked from."""
     unpacked: bool = False
     """Whether the target is one of several that the value is unpacked into."""
 
@@ -29,7 +29,7 @@ class Store:
 class Buffer:
     """A preallocated rollout buffer (num_steps, num_envs, ...), written once per step.
 
-    `call` is the allocation that sets its shape and dtype: its own, or the one that zeros_like follows.
+    `call` is the allocation that sets its shape and dtype: its own, or the one that zeros_like refers to.
     """
 
     name: str
@@ -66,7 +66,7 @@ def find_buffers(roles: Roles) -> tuple[Buffer, ...]:
 
 
 def find_allocations(roles: Roles) -> dict[str, tuple[ast.Assign, ast.Call]]:
-    """Names that are given a new tensor, each with the call that sets its shape and dtype."""
+    """Names that are bound to a new tensor, each with the call that sets its shape and dtype."""
     found: dict[str, tuple[ast.Assign, ast.Call]] = {}
     for stmt in statements(roles.scope.body):
         if not isinstance(stmt, ast.Assign) or len(stmt.targets) != 1:
@@ -94,7 +94,7 @@ DEFAULTS = DEFAULT_DTYPES | {"set_default_device"}
 
 
 def sets_default(tree: Tree, functions: frozenset[str] = DEFAULTS) -> bool:
-    """Whether a script says of which dtype, or where, a tensor is made for which it does not say so."""
+    """Whether a script sets a default dtype or device for new tensors."""
     return not functions.isdisjoint(tree.mentioned)
 
 
@@ -123,7 +123,7 @@ def dimensions(roles: Roles, call: ast.Call) -> list[str]:
 
 
 def leading_sizes(roles: Roles, call: ast.Call) -> tuple[list[str], bool]:
-    """The leading dimensions of an allocation, as written, and whether they are all that it has."""
+    """The leading dimensions of an allocation, as written, and whether these are all."""
     return _sizes(roles, _shape(call))
 
 
@@ -138,7 +138,7 @@ def _shape(call: ast.Call) -> ast.expr:
 
 
 def _sizes(roles: Roles, shape: ast.expr | None) -> tuple[list[str], bool]:
-    """Sizes that a shape begins with, and whether they are all of it."""
+    """The sizes that a shape begins with, and whether these are all."""
     if isinstance(shape, ast.BinOp) and isinstance(shape.op, ast.Add):
         left, complete = _sizes(roles, shape.left)
         right, rest = _sizes(roles, shape.right) if complete else ([], False)

@@ -1,4 +1,4 @@
-"""Functions of the file that the training scope calls in one place: their parameters are that call's arguments."""
+"""Functions that the training scope calls in exactly one place: their parameters are that call's arguments."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from transformer.syntax.tree import Scope, Tree
 
 @dataclass(frozen=True)
 class CalledOnce:
-    """A function with its only call, and what the call gives its parameters."""
+    """A function with its only call, and the arguments of its parameters."""
 
     function: ast.FunctionDef
     call: ast.Call
     stmt: ast.stmt
-    """The statement that holds the call."""
+    """The statement that contains the call."""
     given: dict[str, ast.Assign]
-    """For each parameter an assignment of the argument to it, which stands in no block."""
+    """For each parameter, an assignment of its argument, which is in no block."""
     own: frozenset[str]
     """Names that it binds."""
     sees_callers_names: bool
-    """Whether names that it does not bind are those of the training scope."""
+    """Whether its free names are those of the training scope."""
 
     def returned(self, place: int | None, count: int) -> list[tuple[ast.expr, ast.Return]]:
-        """What it returns, or one of `count` parts of that; nothing where that is not written out."""
+        """What it returns, or one of `count` parts of that; nothing if that is not explicit."""
         found = []
         for stmt in statements(self.function.body):
             if not isinstance(stmt, ast.Return):
@@ -44,12 +44,12 @@ class CalledOnce:
 
 
 def find_called_once(tree: Tree, scope: Scope, networks: Collection[str]) -> dict[ast.FunctionDef, CalledOnce]:
-    """The functions that are called once, by the training scope, and named nowhere else.
+    """The functions that the training scope calls exactly once and that have no other use.
 
     Args:
         tree: the file.
         scope: the scope that trains.
-        networks: names that a function must know its networks by, too.
+        networks: the networks' names, which must mean the same in a function.
     """
     functions = {n.name: n for n in tree.root.body if isinstance(n, ast.FunctionDef) and n is not scope}
     calls: dict[str, ast.Call] = {}
@@ -72,7 +72,7 @@ def find_called_once(tree: Tree, scope: Scope, networks: Collection[str]) -> dic
         if any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in walk(function)):
             continue
         if any(p in networks and ast.unparse(a.value) != p for p, a in given.items()):
-            continue  # something else under the name of a network
+            continue  # another meaning of a network's name
         own = frozenset(n for s in statements(function.body) for n in access(s).binds) | frozenset(parameters(function))
         stmt, module = tree.statement(call), isinstance(scope, ast.Module)
         found[function] = CalledOnce(function, call, stmt, given, own, module)
@@ -80,12 +80,12 @@ def find_called_once(tree: Tree, scope: Scope, networks: Collection[str]) -> dic
 
 
 def _given(function: ast.FunctionDef, call: ast.Call) -> dict[str, ast.Assign] | None:
-    """What a call gives each parameter; None where that is not plain."""
+    """The argument of each parameter of a call; None if they are not plain."""
     bound = bind_arguments(function, call)
     if bound is None or set(bound.values) != set(parameters(function)):
         return None
     return {
         name: ast.copy_location(ast.Assign([ast.Name(name, ast.Store())], value), call)
         for name, value in (bound.defaults | bound.given).items()
-        if name in bound.given or isinstance(value, ast.Constant)  # others are as the definition saw them
+        if name in bound.given or isinstance(value, ast.Constant)  # other defaults have the value from the definition
     }

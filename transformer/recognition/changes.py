@@ -1,4 +1,4 @@
-"""What the code that the training loop runs may change: names, attributes, and what containers hold."""
+"""What code that the training loop runs may change: names, attributes, and the contents of containers."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ GROWING = frozenset("append appendleft extend insert update pop popleft clear ad
 
 
 class Changes:
-    """What the code that the training loop runs changes, by the names of attributes."""
+    """What code that the training loop runs changes, by attribute names."""
 
     def __init__(self, roles: Roles) -> None:
         self._tree = roles.tree
         self.stored: dict[str, int] = {}
-        """Attributes that are given another object, and the line."""
+        """Attributes that are rebound, with the line."""
         self.touched: dict[str, int] = {}
-        """Attributes whose object is changed in place, and the line."""
+        """Attributes whose object is changed in place, with the line."""
         self.bound: dict[str, int] = {}
-        """Names of an outer scope that a function binds, and the line."""
+        """Names of an outer scope that a function binds, with the line."""
         self.grown: dict[str, int] = {}
-        """Names and attributes of containers that a method changes, and the line."""
+        """Names and attributes of containers that a method changes, with the line."""
         self.by_text: int | None = None
-        """A line that sets names or attributes which only a run can tell."""
+        """A line that sets names or attributes known only at run time."""
         self._methods = {
             m.name for cls in roles.tree.classes.values() for m in cls.body if isinstance(m, ast.FunctionDef)
         }
@@ -65,7 +65,7 @@ class Changes:
 
 
 def _of_new_object(tree: Tree, node: ast.AST) -> bool:
-    """Whether a node sets an attribute of the object that a constructor makes, which nothing has read before."""
+    """Whether a node sets an attribute of a constructor's own object, which nothing has read before."""
     if not isinstance(node, ast.Attribute) or isinstance(node.ctx, ast.Load):
         return False
     scope = tree.scope_of(node)
@@ -74,7 +74,7 @@ def _of_new_object(tree: Tree, node: ast.AST) -> bool:
 
 
 def only_makes(tree: Tree) -> bool:
-    """Whether all constructors that the file calls by name are those of base classes, for an object that is made."""
+    """Whether all explicit constructor calls in the file are of base classes, for the object being made."""
     if any(node.value == "__init__" for node in tree.of(ast.Constant)):  # getattr(agent, "__init__")(args)
         return False
     for node in tree.of(ast.Attribute):
@@ -97,7 +97,8 @@ def _set_by_name(call: ast.Call) -> str | None:
 
 
 def sets_by_text(node: ast.AST) -> TypeGuard[ast.expr]:
-    """`setattr(x, name, value)`, `vars(x)["name"] = value`, `x.__dict__.update(...)`, `exec(...)` and the like."""
+    """Whether a node sets by text: `setattr(x, name, value)`, `vars(x)["name"] = value`, `x.__dict__.update(...)`,
+    `exec(...)`."""
     if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
         return _is_namespace(node.value)
     if not isinstance(node, ast.Call):
@@ -114,7 +115,7 @@ def _is_namespace(node: ast.expr) -> bool:
 
 
 def foreign_base(tree: Tree, cls: ast.ClassDef) -> str | None:
-    """A class of another file that a network is derived from."""
+    """A base class of a network that another file defines."""
     for base in tree.bases(cls):
         of_torch = (tree.qualified(base) or "").startswith(("torch.nn.", "torch.distributions."))
         known = of_torch or unparse(base) in tree.classes

@@ -1,4 +1,4 @@
-"""Whether the environment is many at once; how these are made, and whether one may change another."""
+"""Whether the environment is a vector of environments, how these are made, and whether one may change another."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from transformer.syntax.tree import Tree
 
 
 def is_vector(roles: Roles, sizes: Collection[str]) -> bool:
-    """Whether the environment tells its single spaces, or is made with a number that is one of the sizes, as written.
+    """Whether the environment has single spaces, or is made with a number that is one of the sizes, as written.
 
-    A plain environment fits into buffers for one environment too, as what it observes is broadcast. One that the
-    script itself gives single spaces may be plain.
+    A plain environment also works with buffers for one environment, because its observations are broadcast. One to
+    which the script itself gives single spaces may be plain.
     """
     step = roles.phases.env_step
     if not isinstance(step.func, ast.Attribute):
@@ -46,7 +46,7 @@ def is_made_with(roles: Roles, sizes: Collection[str]) -> bool:
             if any(ast.unparse(n) in sizes for n in walk(value) if isinstance(n, (ast.Name, ast.Attribute))):
                 return True
             names += sorted(names_in([value]) - set(names))
-            if name not in names_in([value]):  # what the name meant before is gone
+            if name not in names_in([value]):  # the name's earlier meaning is gone
                 break
     return False
 
@@ -55,11 +55,11 @@ SYNC = tuple(f"{gym}.vector.SyncVectorEnv" for gym in ("gymnasium", "gym"))
 SAME_ELSEWHERE = frozenset(
     "step reset close num_envs single_observation_space single_action_space observation_space action_space".split()
 )
-"""What environments offer wherever each of them is stepped."""
+"""Attributes and methods that work the same wherever the environments are stepped."""
 
 
 OF_ONE_PROCESS = frozenset("wandb mlflow neptune comet_ml swanlab multiprocessing threading queue".split())
-"""Modules that keep what one process alone has: a run that is logged to, threads and queues."""
+"""Modules with state that only one process has: a logged run, threads, queues."""
 
 
 class Unshown(Exception):
@@ -73,21 +73,21 @@ class SyncVector:
     call: ast.Call
     """`gym.vector.SyncVectorEnv(env_fns)`."""
     stmt: ast.Assign
-    """The statement that it stands in, which gives a name to it or to a wrapper around it."""
+    """The statement that contains it, which binds a name to it or to a wrapper around it."""
     env_fns: ast.expr
     listed: bool
-    """Whether their infos are a list, as gym 0.23 had it, and a step has four results."""
+    """Whether their infos are a list, as in gym 0.23, and a step has four results."""
 
 
 def find_sync_vector(roles: Roles, offered: Collection[str] = SAME_ELSEWHERE) -> SyncVector | None:
-    """The SyncVectorEnv that is made above the training loop; None where none is.
+    """The SyncVectorEnv that is made above the training loop; None if there is none.
 
     Args:
-        roles: of the script.
+        roles: the script's roles.
         offered: the attributes that the script may use of it.
 
     Raises:
-        Unshown: it is made or used in a way that is not known to be the same for another vector environment.
+        Unshown: it is made or used in a way that is not known to work with another vector environment.
     """
     tree = roles.tree
     made = [n for stmt in roles.setup for n in walk(stmt) if isinstance(n, ast.Call) and tree.calls(n, *SYNC)]
@@ -100,7 +100,7 @@ def find_sync_vector(roles: Roles, offered: Collection[str] = SAME_ELSEWHERE) ->
     if len(call.args) != 1 or call.keywords or isinstance(call.args[0], ast.Starred):
         raise Unshown(f"line {call.lineno} gives SyncVectorEnv more than a list of functions")
     if not (stmt.value is call or _wraps(tree, stmt.value, call)):
-        raise Unshown(f"line {call.lineno} does something else with the environments than to wrap them")
+        raise Unshown(f"line {call.lineno} does more with the environments than wrap them")
     name = targets[0].id
     for node in tree.of(ast.Name):
         if node.id == name and roles.is_ours(node):
@@ -109,7 +109,7 @@ def find_sync_vector(roles: Roles, offered: Collection[str] = SAME_ELSEWHERE) ->
 
 
 def _wraps(tree: Tree, value: ast.expr, inner: ast.expr) -> bool:
-    """Whether an expression is `inner` in a wrapper of gym's own, or in several."""
+    """Whether an expression is `inner` in one or several of gym's own wrappers."""
     while isinstance(value, ast.Call) and value is not inner:
         if not re.match(r"(gym|gymnasium)\.wrappers\.\w+$", tree.qualified(value.func) or "") or not value.args:
             return False
@@ -118,10 +118,10 @@ def _wraps(tree: Tree, value: ast.expr, inner: ast.expr) -> bool:
 
 
 def _check_use(roles: Roles, name: ast.Name, of: str, offered: Collection[str], depth: int) -> None:
-    """A use of the environments is the same for another vector environment.
+    """Check that a use of the environments works with another vector environment.
 
     Raises:
-        Unshown: it is not known to be.
+        Unshown: it is not known to.
     """
     tree, parent = roles.tree, roles.tree.parents[name]
     stmt = tree.statement(name)
@@ -161,7 +161,7 @@ def _infos_are_listed(tree: Tree, call: ast.Call, name: str) -> bool:
     """Whether a step has four results.
 
     Raises:
-        Unshown: it is not told by what they are assigned to.
+        Unshown: the targets of the assignment do not show it.
     """
     if (tree.qualified(call.func) or "").startswith("gymnasium."):
         return False
@@ -172,21 +172,21 @@ def _infos_are_listed(tree: Tree, call: ast.Call, name: str) -> bool:
         if isinstance(stmt.targets[0], ast.Tuple)
     }
     if len(counts) != 1 or not counts <= {4, 5}:
-        raise Unshown(f"line {call.lineno} is of a gym whose steps have an unknown number of results")
+        raise Unshown(f"line {call.lineno} uses a gym whose steps have an unknown number of results")
     return counts == {4}
 
 
 def check_separate(roles: Roles, env_fns: ast.expr) -> int | None:
-    """Make sure that environments share no object of the script that one of them may change, or training does later.
+    """Check that environments share no object of the script that one of them may change, or training may later.
 
-    What packages do inside is not looked at.
+    The insides of packages are not checked.
 
     Args:
-        roles: of the script.
-        env_fns: a list of functions that make one each.
+        roles: the script's roles.
+        env_fns: a list of functions that make one environment each.
 
     Returns:
-        how many there are; None where that is not written out.
+        their number; None if that is not explicit.
 
     Raises:
         Unshown: they may share one.
@@ -201,7 +201,7 @@ class _Separate:
         self.seen: set[ast.AST] = set()
 
     def functions(self, value: ast.expr) -> int | None:
-        """A list of functions."""
+        """Check a list of functions."""
         if isinstance(value, ast.List):
             for element in value.elts:
                 self.maker(element, frozenset())
@@ -228,15 +228,15 @@ class _Separate:
             uses = [n for n in self.tree.of(ast.Name) if n.id == value.id]
             if len(assigned) == 1 and len(uses) == 2:
                 return self.functions(assigned[0])
-        raise Unshown(f"line {value.lineno} gives the functions that make environments in no plain list")
+        raise Unshown(f"line {value.lineno} does not pass the functions that make environments as a plain list")
 
     def _inside(self, node: ast.AST, outer: ast.AST) -> bool:
-        """Whether a node stands in a function, which is called for each environment."""
+        """Whether a node is in a function that is called once per environment."""
         around = (a for a in self.tree.ancestors(node) if a in walk(outer))
         return any(isinstance(a, ast.Lambda) for a in around)
 
     def _own_values_are_parameters(self, call: ast.Call) -> None:
-        """What a function made, its only call shares between all environments; it made nothing."""
+        """Check that a function made nothing that its only call would share between all environments."""
         function = self.tree.function_called(call)
         assert function is not None
         made = scope_access(function.body).binds - {s.name for s in function.body if isinstance(s, ast.FunctionDef)}
@@ -245,7 +245,7 @@ class _Separate:
                 raise self._shared(inner, f"what {function.name}() makes in one call")
 
     def maker(self, value: ast.expr, numbers: frozenset[str]) -> None:
-        """An expression for a function that makes an environment, where these names are numbers."""
+        """Check an expression for a function that makes an environment, where these names are numbers."""
         if isinstance(value, ast.Lambda):
             self.function(value, numbers)
         elif isinstance(value, ast.Name):
@@ -259,7 +259,7 @@ class _Separate:
             raise Unshown(f"line {value.lineno} makes an environment in an unknown way")
 
     def function(self, function: ast.FunctionDef | ast.Lambda, numbers: frozenset[str] = frozenset()) -> None:
-        """A function, and all that it uses from around it."""
+        """Check a function, and everything it uses from outside."""
         if function in self.seen:
             return
         self.seen.add(function)
@@ -274,7 +274,7 @@ class _Separate:
             self.name(name, function, numbers)
 
     def written(self, place: ast.Attribute | ast.Subscript, function: ast.FunctionDef | ast.Lambda) -> None:
-        """A place that is assigned to belongs to the environment alone: not to a class, module or the options."""
+        """Check that an assigned place belongs to the environment, not to a class, a module or the options."""
         chain = [n for n in walk(place) if isinstance(n, ast.Attribute)]
         calls = any(
             isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == "type" for n in walk(place)
@@ -297,7 +297,7 @@ class _Separate:
         )
 
     def name(self, name: str, used: ast.AST, numbers: frozenset[str]) -> None:
-        """What a name from around a function stands for can be changed by nobody, or belongs to a package."""
+        """Check that nobody can change the value of a name from outside a function, or that it belongs to a package."""
         tree = self.tree
         bound = [n for n in tree.of(ast.Name) if n.id == name and not isinstance(n.ctx, ast.Load)]
         bound = [n for n in bound if tree.scope_of(n) in (tree.root, self.roles.scope)]
@@ -333,14 +333,14 @@ class _Separate:
             raise self._shared(used, name)
 
     def options(self, name: str) -> None:
-        """The script's options are not changed once the environments are made."""
+        """Check that the script's options do not change after the environments are made."""
         for node in self.tree.of(ast.Attribute):
             if not isinstance(node.ctx, ast.Load) and ast.unparse(node.value) == name:
                 if node.lineno > self.made_at.lineno:
                     raise self._shared(node, ast.unparse(node))
 
     def of_class(self, cls: ast.ClassDef) -> None:
-        """A class of the script keeps nothing for all its objects."""
+        """Check that a class of the script keeps nothing shared by its objects."""
         if cls in self.seen:
             return
         self.seen.add(cls)
@@ -357,7 +357,7 @@ class _Separate:
                 raise self._shared(stmt, f"what {cls.name} keeps")
 
     def plain(self, value: ast.expr, numbers: frozenset[str]) -> None:
-        """An expression has a value that nobody can change: a number, a text, the options."""
+        """Check that the value of an expression is immutable: a number, a text, the options."""
         if isinstance(value, (ast.Constant, ast.JoinedStr)):
             return
         if isinstance(value, ast.Attribute):

@@ -1,4 +1,4 @@
-"""Optimizers that an object keeps: the one that it has above the training loop is the one that is stepped in it."""
+"""Optimizers in attributes of an object: the one set above the training loop is the one stepped in the loop."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from transformer.syntax.query import first_parameter, pairwise, walk, without_me
 from transformer.syntax.tree import Tree
 
 FREEZING = frozenset("requires_grad requires_grad_ add_param_group __setattr__ __delattr__ __dict__".split())
-"""What changes which parameters need gradients, or attributes unseen, if training uses it."""
+"""Names whose use may change which parameters need gradients, or set attributes unseen."""
 GIVING = frozenset("add_module register_module register_parameter _modules _parameters".split())
-"""What gives a network another part, of whatever name."""
+"""Methods that give a network another part, under any name."""
 DISPLAYS = (
     ast.Constant,
     ast.List,
@@ -29,7 +29,7 @@ DISPLAYS = (
     ast.JoinedStr,
 )
 USED = frozenset("zero_grad step state_dict load_state_dict param_groups".split())
-"""What may be asked of the optimizer; its parameter groups' rates are others' concern."""
+"""Attributes and methods of the optimizer that training may use; the rates of its groups are checked elsewhere."""
 
 
 def obstacle(
@@ -40,34 +40,34 @@ def obstacle(
     exact: bool,
     harmless: Collection[ast.stmt] = (),
 ) -> str | None:
-    """Why an object may come to have another optimizer, or step it unseen; None where it is known to do neither.
+    """Why an object may get another optimizer, or step it unseen; None if it is known to do neither.
 
     Args:
         roles: the script.
-        optimizer: one whose name is an object's attribute, `self.optimizer`.
+        optimizer: an optimizer whose name is an attribute, such as `self.optimizer`.
         updates: the functions that step it, or the loop that does.
-        exact: ask also that the networks it was given keep their parameters, which is for those who clip these, or
-            compute back several times.
-        harmless: statements that change which parameters need gradients, and of which that is known to be no matter.
+        exact: also require that its networks keep their parameters, for updates that clip these or
+            have several backward passes.
+        harmless: statements that change which parameters need gradients, but are known to be harmless.
     """
     tree = roles.tree
     apart = {n for stmt in harmless for n in walk(stmt)}
     root, _, attribute = optimizer.name.partition(".")
     target = optimizer.stmt.targets[0]
     if not root or not attribute.isidentifier() or not isinstance(target, ast.Attribute):
-        return f"{optimizer.name} is no attribute of one object"
+        return f"{optimizer.name} is not an attribute of a single object"
     cls = tree.class_of_self(target.value, tree.scope_of(optimizer.stmt))
     if (why := rebound(roles, root, cls)) is not None:
         return why
     if not only_makes(tree):
-        return "the script calls __init__() by its name, which may make optimizers anew"
+        return "the script calls __init__() by its name, which may make new optimizers"
     changes = roles.get(Changes)
     if changes.by_text is not None:
-        return f"line {changes.by_text} sets an attribute that only a run can tell"
+        return f"line {changes.by_text} sets an attribute whose name is known only at run time"
     for node in roles.run_by_training:
         word = node.attr if isinstance(node, ast.Attribute) else node.value if isinstance(node, ast.Constant) else None
         if isinstance(word, str) and word in FREEZING and node not in apart:
-            return f"line {getattr(node, 'lineno', 1)} uses {word} while training goes on"
+            return f"line {getattr(node, 'lineno', 1)} uses {word} during training"
     if exact:
         maker = tree.scope_of(optimizer.stmt)
         for path in given(roles, optimizer):
@@ -78,11 +78,11 @@ def obstacle(
                 and (n.lineno < optimizer.stmt.lineno or _never_both(tree, n, optimizer.stmt))
             ]
             if len(above) != len(stored(roles, path)) or tree.methods(path) or tree.loops_around(optimizer.stmt):
-                return f"{path}, whose parameters {optimizer.name} holds, may be set otherwise than once, above it"
+                return f"{path}, whose parameters {optimizer.name} holds, may be set more than once, or not above it"
             for node in stored(roles):
                 owner = getattr(node.value, "attr", getattr(node.value, "id", None))
                 if owner == path and not (tree.scope_of(node) is maker and node.lineno < optimizer.stmt.lineno):
-                    return f"line {node.lineno} sets {node.attr}, which {optimizer.name} may not hold the parameters of"
+                    return f"line {node.lineno} sets {node.attr}, whose parameters {optimizer.name} may not hold"
         if (part := exchanged(roles, changes) or grown(roles)) is not None:
             return part
     alone = made_once(roles, optimizer.name) and len(stored(roles, attribute)) == len(making(roles, optimizer.name))
@@ -95,28 +95,28 @@ def obstacle(
             if not _is_given_to_torch(roles, node) and (
                 used not in USED or (used in ("zero_grad", "step") and node not in within)
             ):
-                return f"line {node.lineno} may step the optimizer, or hand it on, outside of the minibatch"
+                return f"line {node.lineno} may step the optimizer, or pass it on, outside the minibatch"
         elif isinstance(node, ast.Constant) and node.value == attribute:
-            if isinstance(tree.parents[node], ast.Dict):  # the key that a checkpoint has it under
+            if isinstance(tree.parents[node], ast.Dict):  # its key in a checkpoint
                 continue
             return f"line {node.lineno} may reach {attribute} by its name"
     return None
 
 
 def making(roles: Roles, name: str) -> list[Optimizer]:
-    """All that makes the optimizer of a name."""
+    """All optimizers that are made under a name."""
     return [o for o in roles.optimizers if o.name == name]
 
 
 def made_once(roles: Roles, name: str) -> bool:
-    """Whether one statement makes the optimizer of a name, or one of several that never run both, all of one class."""
+    """Whether the optimizer of a name is made by one statement, or by several of one class of which only one runs."""
     made = making(roles, name)
     apart = all(_never_both(roles.tree, one.stmt, o.stmt) for at, one in enumerate(made) for o in made[:at])
     return apart and len({o.kind for o in made}) == 1
 
 
 def _never_both(tree: Tree, one: ast.AST, other: ast.AST) -> bool:
-    """Whether two nodes stand in the two branches of one `if`."""
+    """Whether two nodes are in the two branches of one `if`."""
     around = {one, *tree.ancestors(one)}, {other, *tree.ancestors(other)}
     common = (n for n in around[0] & around[1] if isinstance(n, ast.If))
     return any(
@@ -127,23 +127,23 @@ def _never_both(tree: Tree, one: ast.AST, other: ast.AST) -> bool:
 
 
 def rebound(roles: Roles, root: str, cls: ast.ClassDef | None) -> str | None:
-    """Why a name may come to stand for another object than the one that it has above the training loop, of a class."""
+    """Why a name may be rebound to another object than the one, of a class, that it has above the training loop."""
     tree = roles.tree
     bound = [n for n in tree.of(ast.Name) if n.id == root and not isinstance(n.ctx, ast.Load)]
     if isinstance(roles.scope, ast.FunctionDef) and root == first_parameter(roles.scope):
         if bound or cls is None or tree.parents[roles.scope] is not cls:
-            return f"{root} is not known to be one object"
+            return f"{root} is not known to be a single object"
         return None
     made = roles.only_value(root)
     call = tree.constructor(made) if made is not None else None
     ours = [n for n in bound if roles.is_ours(n)]
     if call is None or call is not made or len(ours) != 1 or cls is None or ast.unparse(call.func) != cls.name:
-        return f"{root} is not made once, by one call above the training loop"
+        return f"{root} is not made by exactly one call above the training loop"
     return None
 
 
 def given(roles: Roles, optimizer: Optimizer) -> list[str]:
-    """The attributes of the object that an optimizer is given the parameters of, by their names."""
+    """The attributes of the object whose parameters an optimizer is given."""
     own = first_parameter(roles.tree.scope_of(optimizer.stmt))  # type: ignore[arg-type]
     found: dict[str, None] = {}
     params = [*optimizer.call.args[:1], *(k.value for k in optimizer.call.keywords if k.arg == "params")]
@@ -155,12 +155,12 @@ def given(roles: Roles, optimizer: Optimizer) -> list[str]:
 
 
 def stored(roles: Roles, attribute: str | None = None) -> list[ast.Attribute]:
-    """Where an attribute of this name, or any, is set, of whichever object."""
+    """Where an attribute of this name, or any attribute, is set, for any object."""
     return [n for n in roles.tree.of(ast.Attribute) if attribute in (n.attr, None) and not isinstance(n.ctx, ast.Load)]
 
 
 def grown(roles: Roles) -> str | None:
-    """Where a method of a network, called when that is made already, may give it a part that no optimizer holds."""
+    """Where a method of a network, called after its construction, may give it a part that no optimizer holds."""
     tree = roles.tree
     for cls in filter(roles.is_module, roles.tree.classes.values()):
         for method in (m for m in cls.body if isinstance(m, ast.FunctionDef) and m.name != "__init__"):
@@ -173,9 +173,9 @@ def grown(roles: Roles) -> str | None:
 
 
 def exchanged(roles: Roles, changes: Changes) -> str | None:
-    """Where training gives a module of torch's kind another part, or may: an attribute that it may hold a module in.
+    """Where training gives a module another part, or may: through an attribute that may hold a module.
 
-    A list of modules may get one more, or one for another, and so may an optimizer's group of parameters.
+    A list of modules or an optimizer's parameter group may also get another element.
     """
     tree, parts = roles.tree, dict(changes.grown)
     for node in roles.run_by_training:
@@ -199,7 +199,7 @@ def exchanged(roles: Roles, changes: Changes) -> str | None:
 
 
 def _is_no_part(roles: Roles, attribute: str) -> bool:
-    """Whether all that an attribute of this name is set to is no module and no parameter, whatever object has it."""
+    """Whether an attribute of this name, for any object, is never set to a module or a parameter."""
     tree = roles.tree
     given = {target: value for stmt in tree.of(ast.Assign) for target, value in pairwise(stmt)}
     stores = [n for n in stored(roles, attribute) if not isinstance(tree.parents[n], ast.AugAssign)]
@@ -208,7 +208,8 @@ def _is_no_part(roles: Roles, attribute: str) -> bool:
 
 
 def _is_plain(roles: Roles, value: ast.expr, attribute: str) -> bool:
-    """Whether a value is a number, a text, a container or a tensor, or made by a tensor's method of the attribute."""
+    """Whether a value is a number, a text, a container or a tensor, or the result of a tensor method of the
+    attribute."""
     value = without_methods(value, OF["tensor"])
     if not isinstance(value, ast.Call):
         return isinstance(value, DISPLAYS) or (isinstance(value, ast.Attribute) and value.attr == attribute)
@@ -219,7 +220,7 @@ def _is_plain(roles: Roles, value: ast.expr, attribute: str) -> bool:
 
 
 def _is_given_to_torch(roles: Roles, node: ast.Attribute) -> bool:
-    """Whether an optimizer is handed to a scheduler of torch's, or shown."""
+    """Whether an optimizer is passed to a torch scheduler, or printed."""
     call = roles.tree.parents[node]
     if isinstance(call, ast.keyword):
         call = roles.tree.parents[call]

@@ -1,4 +1,4 @@
-"""Where an optimizer's learning rate is written and read, also under other names that stand for the optimizer."""
+"""Where an optimizer's learning rate is written and read, also under other names of the optimizer."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ from transformer.syntax.query import (
 from transformer.syntax.tree import Scope, Tree
 
 SEEING = NAMESPACES - {"sys", "importlib"} | {"inspect", "_getframe"}
-"""What may reach a variable otherwise than by its name."""
+"""What may reach a variable other than by name."""
 SCHEDULERS = "torch.optim.lr_scheduler."
 MOVING_MOMENTUM = ("OneCycleLR", "CyclicLR")
-"""Schedulers that change momentum, or Adam's betas, too, unless they are told not to cycle it."""
+"""Schedulers that also change momentum, or Adam's betas, unless an option turns that off."""
 RATES = frozenset(("lr", "initial_lr", "capturable"))
-"""Entries of a parameter group that are asked for elsewhere."""
+"""Entries of a parameter group that are handled elsewhere."""
 SHOWING = ("print", "str", "repr")
 LOOKING = ("isinstance", "type", "id", "hasattr", "callable", "bool")
-"""Builtins that see nothing of an optimizer's learning rate."""
+"""Builtins that do not use an optimizer's learning rate."""
 UNRELATED = ("zero_grad", "step", "state", "__class__")
-"""Attributes of an optimizer that say nothing of its rate."""
+"""Attributes of an optimizer that do not reveal its rate."""
 SCALING = ("step", "unscale_")
-"""Methods of a gradient scaler, of torch or of the kind, that take an optimizer and leave its rate alone."""
+"""Methods of gradient scalers, torch's or similar, that take an optimizer and leave its rate alone."""
 
 
 class Uses:
-    """What happens to an optimizer's learning rate, as far as a name of it in a scope tells.
+    """All uses of an optimizer's learning rate, as far as its name in a scope shows.
 
-    A parameter that it is passed for, or a loop's variable over a written tuple of optimizers, is another name of it,
-    and seen in the same way. Everything else that could hold the optimizer where it is not seen is an obstacle.
+    A parameter that it is passed for, or a loop's variable over a tuple display of optimizers, is another name for it,
+    and handled in the same way. Anything else that could keep the optimizer out of sight is an obstacle.
     """
 
     def __init__(self, roles: Roles, name: str, scope: Scope | None = None, seen: frozenset[str] = frozenset()) -> None:
         tree = roles.tree
         self.writes: list[tuple[ast.Assign, ast.Subscript]] = []
         self.others: list[tuple[ast.Assign, ast.Subscript]] = []
-        """Writes under another name, which may stand for several optimizers, and where no flag may be at hand."""
+        """Writes under another name, which may refer to several optimizers, and where no flag may be available."""
         self.reads: list[ast.expr] = []
         self.loads: list[ast.stmt] = []
         """Statements after which its parameter groups are those of a checkpoint."""
@@ -94,12 +94,12 @@ class Uses:
                 if used == "load_state_dict" and runs_before_training(roles, tree.parents[tree.parents[node]]):
                     continue  # another float, before the first step
                 if not self._is_it(node) and (kept or used not in ("zero_grad", "step", "state_dict")):
-                    self.obstacle = f"line {node.lineno} may use the optimizer by another name"
+                    self.obstacle = f"line {node.lineno} may use the optimizer under another name"
 
     # --- names ---------------------------------------------------------------------------------------------
 
     def _of_methods(self, owner: str, attribute: str) -> list[ast.Attribute]:
-        """Where methods of the class of the object that keeps it ask their own object's for its groups."""
+        """Where methods of the class of the object that keeps it access the groups through `self`."""
         made = self._roles.only_value(owner)
         call = self._tree.constructor(made) if made is not None else None
         cls = self._tree.classes.get(ast.unparse(call.func)) if call is not None else None
@@ -109,11 +109,11 @@ class Uses:
 
     @staticmethod
     def _own(scope: Scope | None) -> str | None:
-        """The name of the object of a method."""
+        """The name of a method's object."""
         return first_parameter(scope) if isinstance(scope, ast.FunctionDef) else None
 
     def _is_it(self, node: ast.expr) -> bool:
-        """Whether an expression is the optimizer, and not a local of the same name in a function inside."""
+        """Whether an expression is the optimizer, and not a nested function's local of the same name."""
         if unparse(node) != self._name:
             return False
         root = node
@@ -143,7 +143,7 @@ class Uses:
         return any(node.id in members(n, groups) for n in around[:1] or loops)
 
     def _is_passed_on(self, node: ast.Name) -> bool:
-        """Whether one of its parameter groups is used otherwise than by `group["key"]`."""
+        """Whether a parameter group is used other than by `group["key"]`."""
         parent = self._tree.parents[node]
         entry = isinstance(parent, ast.Subscript) and isinstance(parent.slice, ast.Constant)
         return isinstance(node.ctx, ast.Load) and not entry and self._is_group(node)
@@ -151,7 +151,7 @@ class Uses:
     # --- the optimizer -------------------------------------------------------------------------------------
 
     def _optimizer(self, node: ast.expr) -> None:
-        """One use of the optimizer must be understood."""
+        """Check a use of the optimizer."""
         parents = self._tree.parents
         parent = parents[node]
         call = parents[parent] if isinstance(parent, ast.keyword) else parent
@@ -164,14 +164,14 @@ class Uses:
         elif isinstance(parent, ast.FormattedValue):
             self._show(node)
         elif not isinstance(parent, (ast.Expr, ast.Compare, ast.If)):
-            if not isinstance(parent, ast.Return) or self._seen:  # what the training returns, it has finished with
+            if not isinstance(parent, ast.Return) or self._seen:  # the training has finished with what it returns
                 self._lost(node)
 
     def _lost(self, node: ast.expr) -> None:
         self.obstacle = f"line {node.lineno} keeps the optimizer elsewhere, where its learning rate may change"
 
     def _attribute(self, node: ast.Attribute) -> None:
-        """An attribute of the optimizer."""
+        """Check an attribute of the optimizer."""
         parent = self._tree.parents[node]
         called = isinstance(parent, ast.Call) and parent.func is node
         if not isinstance(node.ctx, ast.Load):
@@ -193,7 +193,7 @@ class Uses:
             self.obstacle = f"line {node.lineno} uses its {node.attr}, which may hold its rate"
 
     def _is_saved(self, node: ast.AST) -> bool:
-        """Whether a value is only written to a file by torch: at once, or under a name that is for nothing else."""
+        """Whether a value is only saved by torch, immediately or under a name that has no other use."""
         for outer in self._tree.ancestors(node):
             if isinstance(outer, ast.Call):
                 return self._tree.calls(outer, "torch.save") or self._saves(outer, node)
@@ -207,7 +207,7 @@ class Uses:
         return False
 
     def _saves(self, call: ast.Call, inside: ast.AST) -> bool:
-        """Whether a call is of a function of the file that only writes what it is given to a file by torch."""
+        """Whether a call is of a function of the file that only saves its argument with torch."""
         function = self._tree.function_called(call)
         bound = bind_arguments(function, call) if function is not None and not function.decorator_list else None
         if function is None or bound is None or any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in walk(function)):
@@ -216,7 +216,7 @@ class Uses:
         return bool(taking) and all(self._is_for_saving(p, function) for p in taking)
 
     def _is_for_saving(self, name: str, scope: Scope, bound: ast.stmt | None = None) -> bool:
-        """Whether a variable of a scope, or what a statement there binds to it, is only given to torch.save()."""
+        """Whether a variable of a scope, or a statement's value of it, is only passed to torch.save()."""
         tree, before = self._tree, self._roles.reaching(scope).before
         seeing = [n for n in tree.nodes if (getattr(n, "id", "") or getattr(n, "attr", "")) in SEEING]
         if name in tree.declared or any(not is_vars_of_options(tree, n) for n in seeing):
@@ -225,14 +225,14 @@ class Uses:
             return False
         same = [n for n in tree.of(ast.Name) if n.id == name and self._roles.is_ours(n, scope)]
         own = [n for n in same if isinstance(n.ctx, ast.Load)]
-        # What is bound in one of these blocks may not have ended an earlier value: the block may be left before
+        # A binding in one of these blocks may not replace an earlier value: the block may be left before
         left = any(isinstance(a, (ast.With, ast.Try)) for n in same if n not in own for a in tree.ancestors(n))
         if bound is not None and not left:
             own = [n for n in own if tree.scope_of(n) is not scope or bound in before(name, tree.statement(n))]
         return all(tree.calls(tree.parents[n], "torch.save") for n in own)
 
     def _groups(self, node: ast.Attribute, parent: ast.AST) -> None:
-        """`optimizer.param_groups` must be used in a way that is understood."""
+        """Check a use of `optimizer.param_groups`."""
         if isinstance(parent, ast.Subscript) and parent.value is node:
             entry = self._tree.parents[parent]
             named = isinstance(entry, ast.Subscript) and isinstance(entry.slice, ast.Constant)
@@ -262,7 +262,7 @@ class Uses:
     # --- other names of it ---------------------------------------------------------------------------------
 
     def _given(self, call: ast.Call, node: ast.expr) -> None:
-        """The optimizer is an argument of a call."""
+        """Check a call that takes the optimizer as an argument."""
         function, qualified = unparse(call.func), self._tree.qualified(call.func) or ""
         if qualified.startswith("torch."):
             return
@@ -278,14 +278,14 @@ class Uses:
                 self._passed(call, node, named[0])
                 return
         if any(self._mentions_rate(n) for made in named for n in walk(made)):
-            self.obstacle = f"line {node.lineno} gives the optimizer to a function that may read its learning rate"
+            self.obstacle = f"line {node.lineno} passes the optimizer to a function that may read its learning rate"
         elif not named and not (isinstance(call.func, ast.Attribute) and name in SCALING):
-            self.obstacle = f"line {node.lineno} gives the optimizer to {name}(), which may change its learning rate"
+            self.obstacle = f"line {node.lineno} passes the optimizer to {name}(), which may change its learning rate"
         elif any(self._is_kept(made) for made in named):
             self._lost(node)
 
     def _mentions_rate(self, node: ast.AST) -> bool:
-        """Whether a class or method that is given an optimizer looks at its rate, loads one, or schedules it."""
+        """Whether a class or method that takes an optimizer reads its rate, loads one, or schedules it."""
         if isinstance(node, ast.Attribute) and node.attr in ("param_groups", "defaults", "load_state_dict"):
             return True
         if isinstance(node, ast.Call) and (self._tree.qualified(node.func) or "").startswith(SCHEDULERS):
@@ -293,16 +293,16 @@ class Uses:
         return isinstance(node, ast.Constant) and node.value in ("lr", "param_groups")
 
     def _is_kept(self, made: ast.AST) -> bool:
-        """Whether parameter groups are used anywhere but by the optimizer's own name."""
+        """Whether parameter groups are used other than through the optimizer's own name."""
         uses = [n for n in self._tree.of(ast.Attribute) if n.attr == "param_groups"]
         return isinstance(made, ast.ClassDef) and any(not self._is_it(n.value) for n in uses)
 
     def _passed(self, call: ast.Call, node: ast.expr, function: ast.FunctionDef) -> None:
-        """The optimizer is a parameter of a function of this file."""
+        """The optimizer is an argument of a function of this file."""
         bound = bind_arguments(function, call)
         taken = bound.parameter_of(node) if bound is not None else None
         if taken is None or function.decorator_list:
-            self.obstacle = f"line {node.lineno} gives the optimizer to a function that may read its learning rate"
+            self.obstacle = f"line {node.lineno} passes the optimizer to a function that may read its learning rate"
         else:
             self._under(taken, function, call)
 
@@ -319,7 +319,7 @@ class Uses:
             self._under(target.id, self._scope, loop)
 
     def _under(self, name: str, scope: Scope, where: ast.expr | ast.stmt) -> None:
-        """Take in what happens under another name of the optimizer in a scope."""
+        """Collect the uses of another name for the optimizer in a scope."""
         key = f"{name} {getattr(scope, 'name', '')}"
         if key in self._seen:
             return
@@ -343,7 +343,7 @@ class Uses:
     # --- the rate ------------------------------------------------------------------------------------------
 
     def _scheduler(self, call: ast.Call) -> None:
-        """A scheduler of torch fills a tensor in place; what reads its rates must be seen."""
+        """A torch scheduler fills a tensor in place; all reads of its rates must be known."""
         given = [*call.args[:1], *(k.value for k in call.keywords if k.arg == "optimizer")]
         if not any(self._is_it(g) for g in given):
             return
@@ -380,14 +380,14 @@ class Uses:
             parent = self._tree.parents[node]
             if not isinstance(parent, ast.FormattedValue) or parent.conversion != -1:
                 self.obstacle = f"line {node.lineno} computes with it inside an f-string"
-            return  # a 0-dim tensor formats itself as the float that it holds
+            return  # a 0-dim tensor is formatted like the float in it
         self.reads.append(node)
 
 
 def changed_options(roles: Roles) -> ast.expr | None:
-    """Where an optimizer's options, but for its rate, may become others while training goes on.
+    """Where training may change an optimizer's options other than its rate.
 
-    They are numbers to compiled code, which is compiled anew for each value.
+    Compiled code treats them as constants, and is recompiled for each value.
     """
     tree = roles.tree
     for call in tree.of(ast.Call):
@@ -396,13 +396,13 @@ def changed_options(roles: Roles) -> ast.expr | None:
             kept = [k.value for k in call.keywords if k.arg == "cycle_momentum"]
             if [getattr(value, "value", None) for value in kept] != [False]:
                 return call
-    # variables that hold one group or several, in whichever function
+    # Variables, of any function, that hold one or several groups
     owner, groups = variables(tree).owner_of, set[Variable]()
     for node in tree.nodes:
         if isinstance(node, (ast.For, ast.comprehension)) and _of_groups(tree, node.iter, groups):
             counted = isinstance(node.iter, ast.Call) and isinstance(node.target, ast.Tuple)
             numbers = node.target.elts[:1] if counted and unparse(node.iter).startswith("enumerate(") else []  # type: ignore[attr-defined]
-            if not _is_entry(node.iter):  # the parameters of one
+            if not _is_entry(node.iter):  # the parameters of one group
                 names = (n for n in walk(node.target) if isinstance(n, ast.Name) and n not in numbers)
                 groups |= {(owner(n), n.id) for n in names}
         elif isinstance(node, ast.Assign) and _of_groups(tree, node.value, set()) and not _is_entry(node.value):
@@ -426,16 +426,16 @@ def changed_options(roles: Roles) -> ast.expr | None:
 
 
 def _is_entry(node: ast.expr) -> bool:
-    """Whether an expression is one entry of a group, by its name."""
+    """Whether an expression is one entry of a group, by its key."""
     return isinstance(node, ast.Subscript) and isinstance(getattr(node.slice, "value", None), str)
 
 
 Variable: TypeAlias = "tuple[ast.AST | None, str]"
-"""A variable: the scope that it belongs to, and its name."""
+"""A variable: its scope and name."""
 
 
 def _of_groups(tree: Tree, node: ast.expr, groups: AbstractSet[Variable]) -> bool:
-    """Whether an expression is made of parameter groups: `param_groups`, variables that hold some, builtins of them."""
+    """Whether an expression is made of parameter groups: `param_groups`, variables that hold some, builtins on them."""
     while isinstance(node, ast.Subscript):
         node = node.value
     if isinstance(node, ast.Call) and unparse(node.func) in ("enumerate", "zip", "list", "reversed"):
@@ -446,7 +446,7 @@ def _of_groups(tree: Tree, node: ast.expr, groups: AbstractSet[Variable]) -> boo
 
 
 def members(loop: ast.For, groups: str) -> set[str]:
-    """The loop's names for one parameter group: over the groups, enumerate(groups), or zip(groups, ...)."""
+    """The loop's names for a parameter group: over the groups, enumerate(groups), or zip(groups, ...)."""
     iterable, target = loop.iter, loop.target
     if unparse(iterable) == groups:
         return {unparse(target)}

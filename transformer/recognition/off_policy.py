@@ -1,8 +1,8 @@
-"""The second kind of training: one loop over environment steps, which stores each and learns from stored ones.
+"""The second kind of training: one loop over environment steps that stores each step and learns from stored ones.
 
-Asked for by what code does: an object that the loop leaves bound is given what the environment's step returned, and
-what is read from it leads to a loss. Gates (`if step > learning_starts`, `% train_frequency`) are the conditions
-around a region; they decide when it runs and need no name here.
+It is recognised by what code does: the results of the environment's step are stored in an object that the loop does not
+rebind, and what is read from it leads to a loss. Gates (`if step > learning_starts`, `% train_frequency`) are simply
+the conditions around a region.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from transformer.syntax.tree import Loop, Tree
 
 ON_HOST = ("numpy.", "random.")
 DRAWING = frozenset(("torch.randint", "torch.randperm"))
-"""Functions that draw indices, of numbers that the host counts."""
+"""Functions that draw indices below a number known on the host."""
 
 
 @dataclass(frozen=True)
@@ -29,16 +29,16 @@ class Region:
     first: int
     last: int
     steps: tuple[ast.Call, ...]
-    """The optimizers' steps, or the call of the function that the region has become."""
+    """The optimizers' steps, or the call of the function that replaced the region."""
 
     @property
     def statements(self) -> list[ast.stmt]:
-        """What is computed for one update."""
+        """The statements of one update."""
         return self.block[self.first : self.last + 1]
 
 
 def regions(tree: Tree, loop: Loop, env_step: ast.Call, steps: Sequence[ast.Call], replay: str) -> tuple[Region, ...]:
-    """The update regions of a training loop, one for each block that steps optimizers, in the order of the text."""
+    """The update regions of a training loop, one per block that steps optimizers, in the order of the text."""
     kept = _kept_in(tree, loop, env_step, replay, steps)
     by_block: dict[ast.stmt, tuple[list[ast.stmt], list[ast.Call]]] = {}
     for step in steps:
@@ -49,7 +49,7 @@ def regions(tree: Tree, loop: Loop, env_step: ast.Call, steps: Sequence[ast.Call
     found = []
     for block, own in by_block.values():
         left = own
-        while left:  # another region between two steps parts them
+        while left:  # another region between two steps separates them
             region = _region(tree, block, left, stepped, kept)
             found.append(region)
             left = [step for step in left if block.index(tree.statement(step)) < region.first]
@@ -59,9 +59,9 @@ def regions(tree: Tree, loop: Loop, env_step: ast.Call, steps: Sequence[ast.Call
 def _region(
     tree: Tree, block: list[ast.stmt], steps: Sequence[ast.Call], stepped: Set[ast.stmt], kept: Set[str]
 ) -> Region:
-    """The statements up to a block's last step that lead to its losses, but for those that sample or are on the host.
+    """The statements up to a block's last step that lead to its losses, except sampling and host work.
 
-    What stands between them (logging, say) is a part of the region; other regions are not.
+    Other statements between them, such as logging, belong to the region; other regions do not.
     """
     own = {tree.statement(step) for step in steps}
     lists = {name for stmt in block if _transposes(tree, stmt) for name in access(stmt).binds}
@@ -85,9 +85,9 @@ def _region(
 
 
 def _transposes(tree: Tree, stmt: ast.stmt) -> bool:
-    """Whether a statement makes lists, one for each part of a step, of a list of steps: `Step(*zip(*sampled))`.
+    """Whether a statement turns a list of steps into one list per part of a step: `Step(*zip(*sampled))`.
 
-    A method of that name may do so: `memory.sample(32)`.
+    A method that it calls may do so: `memory.sample(32)`.
     """
     made = stmt.value if isinstance(stmt, ast.Assign) else None
     named = made.func.attr if isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) else ""
@@ -103,7 +103,7 @@ def _is_transposed(made: ast.expr | None) -> bool:
 
 
 def _collates(tree: Tree, stmt: ast.stmt, lists: Set[str]) -> bool:
-    """Whether a statement makes a tensor of lists of parts of steps, and calls no network."""
+    """Whether a statement makes a tensor from lists of parts of steps, and calls no network."""
     if _transposes(tree, stmt):
         return True
     if not isinstance(stmt, ast.Assign) or not names_in([stmt.value]) & lists:
@@ -118,7 +118,7 @@ def _collates(tree: Tree, stmt: ast.stmt, lists: Set[str]) -> bool:
 
 
 def makes_of_arrays(tree: Tree, stmt: ast.stmt) -> bool:
-    """Whether a statement makes a tensor of what is on the host, and calls nothing that may compute gradients."""
+    """Whether a statement makes a tensor from host values, and calls nothing that may compute gradients."""
     calls = [n for n in walk(stmt) if isinstance(n, ast.Call)]
     made = [n for n in calls if (tree.qualified(n.func) or "") in OF_HOST]
     others = [n.func for n in calls if n not in made]
@@ -139,12 +139,12 @@ def _clips(stmt: ast.stmt) -> bool:
 
 
 def _is_host_work(tree: Tree, stmt: ast.stmt, kept: Set[str]) -> bool:
-    """Whether a statement has the replay buffer sampled, draws indices, or makes tensors of what is on the host.
+    """Whether a statement samples the replay buffer, draws indices, or makes tensors from host values.
 
     Args:
         tree: the script.
         stmt: the statement.
-        kept: the names, or attributes of names, that keep steps.
+        kept: the names, or attributes of names, that hold steps.
     """
     for node in walk(stmt):
         if isinstance(node, (ast.Name, ast.Attribute)) and unparse(node) in kept:
@@ -159,7 +159,7 @@ def _is_host_work(tree: Tree, stmt: ast.stmt, kept: Set[str]) -> bool:
 
 
 def replay_buffer(tree: Tree, loop: Loop, env_step: ast.Call, steps: Sequence[ast.Call]) -> str | None:
-    """The name of what keeps the environment's steps, and is read for the losses; None where there is none."""
+    """The name of the replay buffer: it stores the environment's steps, and is read for the losses; None if none."""
     inside = list(statements(loop.body))
     observed = _from_step(tree, loop, env_step)
     bound = {n for s in inside for n in access(s).binds}
@@ -171,14 +171,14 @@ def replay_buffer(tree: Tree, loop: Loop, env_step: ast.Call, steps: Sequence[as
             for stmt in inside:
                 if isinstance(stmt, ast.Assign) and access(stmt).binds & lead:
                     reads = (n for n in walk(stmt.value) if isinstance(n, ast.Name) and n.id == name)
-                    # What is read where it has just been written is this step's, and no replay
+                    # A read directly after a write returns this step, which is not replay
                     if any(unparse(tree.parents[n]) not in written for n in reads):
                         return name
     return None
 
 
 def _kept_in(tree: Tree, loop: Loop, env_step: ast.Call, replay: str, steps: Sequence[ast.Call]) -> set[str]:
-    """Where an object keeps steps: `agent.memory` for an agent that learns too, or the object itself."""
+    """Where an object keeps steps: `agent.memory` for an agent that also learns, or the object itself."""
     observed = _from_step(tree, loop, env_step)
     stores = [(stmt, place) for stmt in statements(loop.body) for place in _stored_in(stmt, observed)]
     parts = (ast.Name, ast.Attribute, ast.expr_context)
@@ -189,7 +189,7 @@ def _kept_in(tree: Tree, loop: Loop, env_step: ast.Call, replay: str, steps: Seq
 
 
 def _places(tree: Tree, stored: ast.stmt, place: ast.expr, learning: Set[str]) -> list[str]:
-    """Where `agent.remember(step)` keeps a step, by its methods: `agent.memory`, for an agent that learns, too."""
+    """Where `agent.remember(step)` keeps a step, through its methods: `agent.memory`, for an agent that also learns."""
     call, found = stored.value if isinstance(stored, ast.Expr) else None, list[str]()
     if isinstance(place, ast.Name) and place.id in learning and isinstance(call, ast.Call):
         named = call.func.attr if isinstance(call.func, ast.Attribute) else ""
@@ -204,9 +204,9 @@ def _places(tree: Tree, stored: ast.stmt, place: ast.expr, learning: Set[str]) -
 
 
 def _handed_on(tree: Tree, inside: Sequence[ast.stmt], observed: Set[str]) -> dict[str, None]:
-    """As `_stores`, also of what functions of this file store, and of what comes from where it was stored before.
+    """As `_stores`, including what functions of this file store, and what comes from an earlier store.
 
-    Steps wait in a queue, say, until they are enough for a return of several.
+    For example, steps wait in a queue until there are enough for an n-step return.
     """
     called = {n.func.id for s in inside for n in walk(s) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
     functions = sorted((f for name in called for f in tree.functions(name)), key=lambda f: f.lineno)
@@ -229,7 +229,7 @@ def _is_stored(node: ast.Subscript) -> bool:
 
 
 def _from_step(tree: Tree, loop: Loop, env_step: ast.Call) -> set[str]:
-    """Names of what the environment's step returned, and of what is made of it at once."""
+    """Names of the results of the environment's step, and of values computed from them immediately."""
     found = set(access(tree.statement(env_step)).binds)
     for stmt in statements(loop.body):
         if isinstance(stmt, ast.Assign) and names_in([stmt.value]) & found:
@@ -238,7 +238,7 @@ def _from_step(tree: Tree, loop: Loop, env_step: ast.Call) -> set[str]:
 
 
 def _stores(stmt: ast.stmt, observed: Set[str]) -> Iterator[str]:
-    """The names of objects that a statement gives something of `observed` to."""
+    """The names of objects in which a statement stores something of `observed`."""
     for target in _stored_in(stmt, observed):
         while isinstance(target, (ast.Attribute, ast.Subscript)):
             target = target.value
@@ -247,7 +247,7 @@ def _stores(stmt: ast.stmt, observed: Set[str]) -> Iterator[str]:
 
 
 def _stored_in(stmt: ast.stmt, observed: Set[str]) -> list[ast.expr]:
-    """What a statement gives something of `observed` to, by a method or as an item."""
+    """The expressions in which a statement stores something of `observed`, by a method or as an item."""
     if isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Call) and isinstance(stmt.value.func, ast.Attribute):
         given = [*stmt.value.args, *(k.value for k in stmt.value.keywords)]
         return [stmt.value.func.value] if names_in(given) & observed else []
@@ -258,7 +258,7 @@ def _stored_in(stmt: ast.stmt, observed: Set[str]) -> list[ast.expr]:
 
 
 def leading(inside: Sequence[ast.stmt], steps: Sequence[ast.stmt]) -> set[str]:
-    """Names of the training loop that lead to what the optimizers step on."""
+    """Names of the training loop that lead to the losses of the optimizers' steps."""
     found: set[str] = set()
     for stmt in inside:
         if stmt in steps or _calls(stmt, "backward"):

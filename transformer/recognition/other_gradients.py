@@ -1,4 +1,4 @@
-"""Gradients that the training computes beside those of the minibatches, and whether they meet."""
+"""Gradients that training computes besides those of the minibatches, and whether they may mix."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from transformer.syntax.query import calls_method, children, first_parameter, na
 DETACHED = frozenset("item tolist numpy detach".split())
 """Methods of a tensor whose results carry no gradient."""
 NORMS = frozenset("clip_grad_norm_ clip_grad_value_ clip_grads_with_norm_ get_total_norm clip_grad_norm".split())
-"""Functions of torch that read gradients, or change them."""
+"""Functions of torch that read or change gradients."""
 NUMBERS = frozenset("bool float int len round".split())
 
 
 def outside(roles: Roles, updates: Collection[ast.FunctionDef], optimizer: Optimizer) -> ast.Attribute | None:
-    """Where gradients that may be those of an optimizer are used in the training loop, but not in what updates.
+    """Where the training loop uses gradients that may be an optimizer's, other than in its updates.
 
-    What stands in the training scope above or below the loop is done when that runs, or runs when it is done.
-    A loss is let through that has an optimizer of its own and depends on nothing of this one, as that of a Lagrange
-    multiplier. Norms of gradients, and steps of optimizers without a loss of their own, may use what is left of others.
+    Code of the training scope above or below the loop does not run during it. A loss is allowed if it has its own
+    optimizer and does not depend on this one's parameters, such as that of a Lagrange multiplier. Norms of gradients,
+    and steps of optimizers without a loss of their own, may use gradients that others have left.
     """
     tree, stepped = roles.tree, {step.func for step in roles.optimizer_steps}
     owners = _owners(roles, optimizer)
@@ -44,14 +44,14 @@ def outside(roles: Roles, updates: Collection[ast.FunctionDef], optimizer: Optim
 
 
 def _owners(roles: Roles, optimizer: Optimizer) -> set[str]:
-    """The optimizers whose losses have nothing to do with this one."""
+    """The optimizers whose losses are independent of this one."""
     apart = [n for n in roles.tree.of(ast.Attribute) if n.attr == "backward" and _is_apart(roles, n, optimizer)]
     blocks = [(roles.tree.block(stmt), stmt) for n in apart for stmt in [roles.tree.statement(n)]]
     return {owner for block, stmt in blocks if (owner := _stepped(block[block.index(stmt) :])) is not None}
 
 
 def _is_apart(roles: Roles, backward: ast.Attribute, optimizer: Optimizer) -> bool:
-    """Whether a pass has an optimizer of its own, which clears, steps, and shares nothing with another."""
+    """Whether a pass has its own optimizer, which clears, steps, and shares nothing with another."""
     stmt = roles.tree.statement(backward)
     block = roles.tree.block(stmt)
     owner = _stepped(block[block.index(stmt) :])
@@ -78,7 +78,7 @@ def _calls(stmt: ast.stmt, owner: str, method: str) -> bool:
 
 
 def _reached(roles: Roles, values: Collection[ast.expr]) -> set[str] | None:
-    """All names that gradients of values may flow to, whatever runs before; None where that cannot be told."""
+    """All names to which gradients of values may flow, whatever runs before; None if not known."""
     found: set[str] = set()
     waiting = list(values)
     while waiting:
@@ -97,7 +97,7 @@ def _reached(roles: Roles, values: Collection[ast.expr]) -> set[str] | None:
 
 
 def _bound(roles: Roles, name: str) -> list[ast.expr]:
-    """All values of a name, also in functions that were extracted, where it means the same; empty if some are not."""
+    """All values of a name, also in extracted functions in which it means the same; empty if some are unknown."""
     extracted = [roles.tree.definition(f.name) for f in roles.history.functions.values()]
     found = []
     for body in (roles.scope.body, *(d.body for d in extracted)):
@@ -116,7 +116,7 @@ def _bound(roles: Roles, name: str) -> list[ast.expr]:
 
 
 def _leaves(roles: Roles, value: ast.AST) -> Iterator[ast.Name | ast.Call]:
-    """The names in a value through which gradients may flow, and the calls that are not seen through."""
+    """The names in a value through which gradients may flow, and the calls that are not followed."""
     if isinstance(value, ast.Call):
         qualified = roles.tree.qualified(value.func) or ""
         if qualified.startswith("numpy.") or qualified in NUMBERS or ast.unparse(value.func) in NUMBERS:
@@ -139,7 +139,7 @@ def _leaves(roles: Roles, value: ast.AST) -> Iterator[ast.Name | ast.Call]:
 
 
 def held_by(roles: Roles, clipped: ast.expr, optimizers: Collection[Optimizer]) -> bool:
-    """Whether parameters that are clipped are known to be parameters that these optimizers hold."""
+    """Whether clipped parameters are known to be held by these optimizers."""
     if any(f"{o.name}.param_groups" in ast.unparse(clipped) for o in optimizers):
         return True
     held: set[str] = set()
@@ -154,7 +154,7 @@ def held_by(roles: Roles, clipped: ast.expr, optimizers: Collection[Optimizer]) 
 
 
 def _in_training(roles: Roles, optimizer: Optimizer, value: ast.expr) -> ast.expr | None:
-    """What an optimizer is given, as the training scope writes it: `agent.actor.parameters()` for `self.actor...`."""
+    """An optimizer's argument, as the training scope writes it: `agent.actor.parameters()` for `self.actor...`."""
     tree, scope = roles.tree, roles.tree.scope_of(optimizer.stmt)
     if scope is roles.scope:
         return value
@@ -169,7 +169,7 @@ def _in_training(roles: Roles, optimizer: Optimizer, value: ast.expr) -> ast.exp
 
 
 def _terms(roles: Roles, value: ast.expr, *, whole: bool) -> Iterator[str]:
-    """What parameters are gathered from, through sums and lists of them; if `whole`, only what is taken as a whole."""
+    """The objects that parameters are taken from, through sums and lists; with `whole`, only those taken as a whole."""
     if isinstance(value, ast.Name):
         made = roles.only_value(value.id)
         if made is not None:

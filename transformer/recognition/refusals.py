@@ -1,4 +1,4 @@
-"""Why a script is not converted: what it looks like instead, and where that shows."""
+"""Why a script is not converted: what it is instead, and where that shows."""
 
 from __future__ import annotations
 
@@ -27,31 +27,32 @@ class Unconvertible(Exception):
 
 
 FLAGS = ("compile", "cudagraphs")
-"""The arguments that every conversion adds; a script that has both was converted before, or by hand."""
+"""The arguments that every conversion adds; a script with both was converted before, or by hand."""
 
 
 OPTION = "fallback_random"
-"""What a conversion tells torch.compile, also where there is nothing to capture, and so but one argument."""
+"""What a conversion passes to torch.compile, also if there is nothing to capture, and so only one argument."""
 
 
 OTHERS = frozenset(("tinygrad", "tensorflow", "keras", "mindspore", "mlx", "paddle"))
-"""Packages that train in torch's stead."""
+"""Packages that contain the training loop."""
 
 
 MAX_NODES = 50_000
-"""Syntax nodes, about ten times those of a long training script; converting that many takes some five seconds."""
+"""The maximum number of syntax nodes, about ten times that of a long training script; converting these takes about 5
+s."""
 
 
 def written_by_this_tool(code: str) -> Diagnostic | None:
-    """What lean-convert wrote, edited since or not, whichever transforms applied."""
+    """Refuse what lean-convert wrote, edited or not, whichever transforms applied."""
     found = header.find(code)
     if found is None:
         return None
-    return Diagnostic(found.line, 1, "LC002", f"lean-convert made this of {found.source}")
+    return Diagnostic(found.line, 1, "LC002", f"lean-convert made this from {found.source}")
 
 
 def not_python(code: str) -> Diagnostic | None:
-    """What cannot be parsed as a script, and what holds nothing."""
+    """Refuse what cannot be parsed as a script, and empty files."""
     if not code.strip():
         return at(None, "LC001", "the file is empty", "Give the script that trains; was the file saved?")
     found = _parsed(code)
@@ -63,32 +64,32 @@ def not_python(code: str) -> Diagnostic | None:
 
 
 def unparsable(code: str) -> Diagnostic | None:
-    """Binary or malformed text, too much of it; a notebook."""
+    """Refuse binary or malformed text, too long files, and notebooks."""
     found = _parsed(code)
     return found if isinstance(found, Diagnostic) else None
 
 
 def mixed_tabs(code: str) -> Diagnostic:
-    """What Python takes and LibCST does not: a tab among spaces that indents a line."""
+    """The refusal of indentation by tabs among spaces, which Python accepts and LibCST does not."""
     line = next((n for n, text in enumerate(code.splitlines(), 1) if re.match(r"[ \t]*\t", text)), 1)
-    message = "the file cannot be read by LibCST: it is indented by tabs and spaces mixed"
-    return Diagnostic(line, 1, "LC001", message, what_to_do="Indent all lines by spaces alone, or all by tabs.")
+    message = "the file cannot be read by LibCST: it mixes tabs and spaces in its indentation"
+    return Diagnostic(line, 1, "LC001", message, what_to_do="Indent all lines by spaces only, or all by tabs.")
 
 
 def _parsed(code: str) -> ast.Module | Diagnostic:
     """The tree of a text, or why there is none."""
     if _is_notebook(code):
-        advice = "`jupyter nbconvert --to script NOTEBOOK` makes a script of it; convert that."
+        advice = "`jupyter nbconvert --to script NOTEBOOK` makes a script from it; convert that."
         return at(None, "LC001", "it is a Jupyter notebook", advice)
     if "\0" in code:
         line = code.count("\n", 0, code.index("\0")) + 1
-        return Diagnostic(line, 1, "LC001", "the file holds NUL bytes: it is binary, not Python")
+        return Diagnostic(line, 1, "LC001", "the file contains NUL bytes: it is binary, not Python")
     try:
         root = ast.parse(code)
         nodes = sum(1 for _ in walk(root))
     except SyntaxError as error:
         advice = (
-            f"Mend the line. For syntax newer than Python {python_version()}, install lean-convert in a newer Python."
+            f"Fix the line. For syntax newer than Python {python_version()}, install lean-convert in a newer Python."
         )
         place = error.lineno or 1, error.offset or 1
         return Diagnostic(*place, "LC001", f"syntax error: {error.msg}", what_to_do=advice)
@@ -102,7 +103,7 @@ def _parsed(code: str) -> ast.Module | Diagnostic:
 
 
 def _is_notebook(code: str) -> bool:
-    """Whether a text is what Jupyter saves; as JSON it may be an expression of Python's, too."""
+    """Whether a text is a saved Jupyter notebook; as JSON it may also be a Python expression."""
     if not code.lstrip().startswith("{"):
         return False
     try:
@@ -113,7 +114,7 @@ def _is_notebook(code: str) -> bool:
 
 
 def unsuitable(tree: Tree) -> list[Diagnostic]:
-    """Scripts of another kind, recognised by what they import and hold."""
+    """Scripts of another kind, recognised by their imports and contents."""
     modules = {q.split(".")[0] for q in tree.imports.values()}
     trains_by_torch = any((tree.qualified(n.func) or "").startswith("torch.optim.") for n in tree.of(ast.Call))
     other = trained_by_a_library(tree)
@@ -139,7 +140,7 @@ def unsuitable(tree: Tree) -> list[Diagnostic]:
 
 
 def trained_by_a_library(tree: Tree) -> Diagnostic | None:
-    """The import of a package that holds its users' training loop, where nothing in this file computes gradients."""
+    """The import of a package that contains its users' training loop, if nothing in this file computes gradients."""
     if any(calls_method(n, "backward") for n in tree.of(ast.Call)):
         return None
     for node in walk(tree.root):
@@ -147,21 +148,19 @@ def trained_by_a_library(tree: Tree) -> Diagnostic | None:
             module = node.names[0].name if isinstance(node, ast.Import) else (node.module or "")
             library = TRAINERS.get(module.partition(".")[0])
             if library is not None and not (isinstance(node, ast.ImportFrom) and node.level):
-                message = (
-                    f"{library} trains here: its training loop and its update are in the package, not in this file"
-                )
+                message = f"{library} trains here: its training loop and update are in the package, not in this file"
                 return at(node, "LC004", message)
     return None
 
 
 NOT_SHOWN = (
-    ", but it is not shown which method that is: make the object in one place, of one class, and call nothing else by "
-    "the method's name"
+    ", but it is not shown which method that is: make the object in one place, from one class, and call nothing else "
+    "by the method's name"
 )
 
 
 def no_training_loop(tree: Tree, env_steps: Sequence[ast.Call], optimizer_steps: Sequence[ast.Call]) -> Diagnostic:
-    """No loop holds both an environment step and an optimizer step."""
+    """No loop contains both an environment step and an optimizer step."""
     if not optimizer_steps:
         return _no_optimizer(tree)
     opt = optimizer_steps[0]
@@ -185,7 +184,7 @@ def no_training_loop(tree: Tree, env_steps: Sequence[ast.Call], optimizer_steps:
         return at(
             env,
             "LC005",
-            f"the environment is stepped here in {here}, the optimizer on line {opt.lineno} in {there}: "
+            f"the environment is stepped here in {here}, the optimizer on line {opt.lineno} in {there}, "
             "not in one training loop",
             wanted_form(tree),
         )
@@ -199,18 +198,18 @@ FROM_STORED_STEPS = (
 
 
 def wanted_form(tree: Tree) -> str:
-    """What a script that learns from stored steps should look like; nothing for others, whose code says it."""
+    """What a script that learns from stored steps should look like; "" for other scripts, whose code tells."""
     return FROM_STORED_STEPS if any(_draws_stored(tree, call) for call in tree.of(ast.Call)) else ""
 
 
 def _draws_stored(tree: Tree, call: ast.Call) -> bool:
-    """Whether a call draws so many of what was stored: a distribution, and a space, are asked for one sample."""
+    """Whether a call draws several stored items: distributions and spaces are asked for one sample."""
     count = len(call.args) + len(call.keywords)
     return tree.calls(call, "random.sample", "random.choices") or (calls_method(call, "sample") and count > 0)
 
 
 def _called_beside_a_step(tree: Tree, env_steps: Sequence[ast.Call], opt: ast.Call) -> ast.Call | None:
-    """A call, in a loop that steps an environment, of a method that is named as the one that steps the optimizer."""
+    """A call, in a loop that steps an environment, of a method with the name of the one that steps the optimizer."""
     method = tree.scope_of(opt)
     if not isinstance(method, ast.FunctionDef) or not isinstance(tree.parents[method], ast.ClassDef):
         return None
@@ -222,12 +221,12 @@ def _called_beside_a_step(tree: Tree, env_steps: Sequence[ast.Call], opt: ast.Ca
 
 
 def in_async_function(function: ast.AsyncFunctionDef) -> Diagnostic:
-    """The training stands where others may have their turn in its midst."""
-    return at(function, "LC005", f"the training stands in the async function {function.name}(): write `def`")
+    """The training is in a coroutine, which other code may interrupt."""
+    return at(function, "LC005", f"the training is in the async function {function.name}(): write `def`")
 
 
 def _no_optimizer(tree: Tree) -> Diagnostic:
-    """Nothing that this file makes with torch.optim is stepped by its name."""
+    """No name that this file assigns from torch.optim is stepped."""
     if (library := trained_by_a_library(tree)) is not None:
         return library
     for node in tree.of(ast.Call):
@@ -235,7 +234,7 @@ def _no_optimizer(tree: Tree) -> Diagnostic:
             stepped = ast.unparse(node.func.value)
             if re.search(r"opt", stepped.rpartition(".")[2], re.IGNORECASE):
                 message = (
-                    f"{stepped} is stepped here, but nothing in this file assigns what torch.optim makes to this name"
+                    f"{stepped} is stepped here, but nothing in this file assigns a torch.optim optimizer to this name"
                 )
                 return at(node, "LC004", message)
     for node in tree.of(ast.Call):
@@ -246,7 +245,7 @@ def _no_optimizer(tree: Tree) -> Diagnostic:
 
 
 def no_phases(tree: Tree, loop: Loop, env: ast.Call, opt: ast.Call) -> Diagnostic:
-    """Both steps stand in one statement of the training loop."""
+    """Both steps are in one statement of the training loop."""
     if off_policy(tree, loop):
         return at(loop, "LC004", off_policy(tree, loop))
     return at(
@@ -265,7 +264,7 @@ def no_rollout_loop(tree: Tree, loop: Loop, env: ast.Call, opt: ast.Call) -> Dia
         if outer is loop:
             break
         if isinstance(outer, ast.If) and tree.loops_around(outer)[0] is loop:
-            message += f"; the update, on line {opt.lineno}, runs in some turns, as line {outer.lineno} says"
+            message += f"; the update, on line {opt.lineno}, runs only in some turns (line {outer.lineno})"
             break
     return at(env, "LC004", off_policy(tree, loop) or message)
 
@@ -282,7 +281,7 @@ def no_minibatches(tree: Tree, loop: Loop, opt: ast.Call) -> Diagnostic:
 
 
 def off_policy(tree: Tree, loop: Loop) -> str:
-    """A sentence that names an off-policy algorithm, or nothing."""
+    """A sentence that names an off-policy algorithm, or ""."""
     for node in walk(loop):
         if calls_method(node, "sample"):
             receiver = ast.unparse(node.func.value)
@@ -292,7 +291,7 @@ def off_policy(tree: Tree, loop: Loop) -> str:
             if node.args and targets:
                 return (
                     f"minibatches come from the replay buffer {receiver} (line {node.lineno}) and a target network is "
-                    f"kept: this looks like {_off_policy_kind(tree, loop)}, but it is not seen that what the loop "
+                    f"kept: this looks like {_off_policy_kind(tree, loop)}, but it is not shown that what the loop "
                     "stores leads to the losses of updates below the environment's step"
                 )
     return ""
@@ -308,13 +307,13 @@ def _off_policy_kind(tree: Tree, loop: Loop) -> str:
 
 
 ASKED_FOR = frozenset("print input open eval exec exit quit help compile locals globals vars dir breakpoint".split())
-"""Builtins of which every analysis asks whether they are Python's, or expects the worst of any function so named."""
+"""Builtins that every analysis checks for being Python's, or for which it expects the worst."""
 
 
 def own_builtins(tree: Tree) -> list[Diagnostic]:
-    """The first call of a function that has the name of one of Python's, such as `range`, and is the script's own.
+    """The first call of a function of the script that has the name of a builtin, such as `range`.
 
-    A conversion goes by what Python's does; and what it adds calls Python's, where the script's may stand before it.
+    A conversion relies on the builtin's behaviour, and emitted code calls the builtin, which the script's would hide.
     """
     for call in tree.of(ast.Call):
         if not isinstance(call.func, ast.Name) or call.func.id not in tree.names.bound:
@@ -322,22 +321,24 @@ def own_builtins(tree: Tree) -> list[Diagnostic]:
         name = call.func.id
         same = tree.imports.get(name, "").rpartition(".")[0] in ("builtins", "six.moves")
         if hasattr(builtins, name) and name not in ASKED_FOR and not same and variables(tree).owner_of(call.func):
-            return [at(call, "LC005", f"{name}() is the script's own here, not Python's", f"Rename the own {name}.")]
+            return [
+                at(call, "LC005", f"{name}() is the script's own here, not Python's", f"Rename the script's {name}.")
+            ]
     return []
 
 
 SEEING = ("locals", "vars", "dir", "eval", "exec")
-"""Builtins that see all names around their call."""
+"""Builtins that see all names in the calling scope."""
 
 
 def all_names_seen(tree: Tree, scope: Scope, outermost: Loop, asked: AbstractSet[str]) -> list[Diagnostic]:
-    """What the training loop, or what follows it, calls by any name of the training: it must find each as it was.
+    """A call in the training loop, or after it, that sees all names of the training and must find each as before.
 
     Args:
         tree: the script.
         scope: the scope that trains.
         outermost: the training loop.
-        asked: variables that the scope may ask for by their text, as in `"x" in locals()`, which counts as a read.
+        asked: variables that the scope may test for by text, as in `"x" in locals()`, which counts as a read.
     """
     for node in tree.of(ast.Call):
         if asked_name(tree.parents[node]) in asked:
@@ -350,15 +351,15 @@ def all_names_seen(tree: Tree, scope: Scope, outermost: Loop, asked: AbstractSet
         if alone and tree.scope_of(node) is scope and node.lineno >= outermost.lineno:
             called = f"{node.func.id}() sees all names of the training here"
             instead = "; set None above the loop and test for that" if node.func.id == "locals" else ""
-            return [at(node, "LC005", f"{called}: those of what is moved into functions would be missing{instead}")]
+            return [at(node, "LC005", f"{called}: those of code moved into functions would be missing{instead}")]
     return []
 
 
 def _asks_for_read_name(tree: Tree, scope: Scope, call: ast.Call) -> bool:
-    """Whether a call is that of `if "x" in locals():`, under which x is read, as a variable of the training alone.
+    """Whether a call is that of `if "x" in locals():` with reads of x below it, a variable only of the training.
 
-    What moves the binding of a name that is read hands it back, so that it is there when it was before. One that
-    functions or objects of the file have too might come to the training from there.
+    A transform that moves the binding of a name that is read returns its value, so the name is bound when it was
+    before. Names that functions or objects of the file also have might come from there.
     """
     test = tree.parents[call]
     if not isinstance(test, ast.Compare) or not isinstance(test.left, ast.Constant) or test.comparators != [call]:
@@ -372,7 +373,7 @@ def _asks_for_read_name(tree: Tree, scope: Scope, call: ast.Call) -> bool:
 
 
 def _words(tree: ast.AST) -> set[str]:
-    """All names, attributes, and what is imported."""
+    """All names, attributes, and imports."""
     found = {n.id for n in walk(tree) if isinstance(n, ast.Name)}
     found |= {n.attr for n in walk(tree) if isinstance(n, ast.Attribute)}
     found |= {n.name for n in walk(tree) if isinstance(n, ast.alias)}

@@ -1,8 +1,8 @@
 """The recognised script: which name is the optimizer, which loop is the rollout, where the update begins.
 
-Recognition is read-only and asks what code does, not what it is called: an optimizer is what `torch.optim`
-made, the rollout is the loop that steps the environment, the update is the loop that steps the optimizer.
-It is done once per state of the script; each role is worked out when a transform first asks for it.
+Recognition is read-only and goes by what code does, not by names: an optimizer is what `torch.optim` made, the rollout
+is the loop that steps the environment, the update is the loop that steps the optimizer. It is done once per state of
+the script; each role is computed when it is first requested.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Optimizer:
 
 
 class Roles:
-    """What a script consists of, each part worked out when it is first asked for."""
+    """The parts of a script, each computed when it is first requested."""
 
     def __init__(self, tree: Tree, history: History) -> None:
         self.tree = tree
@@ -61,17 +61,17 @@ class Roles:
         self._analyses: dict[Callable[[Roles], object], object] = {}
 
     def get(self, analysis: Callable[[Roles], A]) -> A:
-        """An analysis of the script, as `roles.get(Tensors)`: it is made once, and what it finds out stays known."""
+        """An analysis of the script, as `roles.get(Tensors)`; it is made once and cached."""
         if analysis not in self._analyses:
             self._analyses[analysis] = analysis(self)
         return cast(A, self._analyses[analysis])
 
     def forget(self) -> None:
-        """Let go of the analyses, which name these roles: nothing else would free them but the garbage collector."""
+        """Drop the analyses, which refer to these roles: otherwise only the garbage collector would free them."""
         self._analyses.clear()
 
     def is_autocast(self, node: ast.AST) -> TypeGuard[ast.With]:
-        """Whether a node is a block of the training scope that computes in another precision."""
+        """Whether a node is a `with` block of the training scope that computes in another precision."""
         if not isinstance(node, ast.With) or self.tree.scope_of(node) is not self.scope:
             return False
         calls = (i.context_expr for i in node.items if isinstance(i.context_expr, ast.Call))
@@ -79,19 +79,18 @@ class Roles:
 
     @cached_property
     def autocast_headers(self) -> frozenset[ast.AST]:
-        """The nodes of what such blocks enter."""
+        """The nodes of such blocks' context expressions."""
         return frozenset(n for w in self.tree.of(ast.With) if self.is_autocast(w) for i in w.items for n in walk(i))
 
     def is_ours(self, name: ast.Name, scope: Scope | None = None) -> bool:
-        """Whether a name, in a function or not, is a scope's variable (the training scope's) and no local inside."""
+        """Whether a name, in a function or not, is a scope's variable (the training scope's), not an inner local."""
         scope = scope or self.scope
         below: ast.AST = name
         for outer in self.tree.ancestors(name):
             if outer is scope:
                 return True
             if isinstance(outer, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-                # what stands among the parameters, a default or an annotation, is evaluated where the function is made,
-                # and so is a decorator
+                # Defaults, annotations and decorators are evaluated where the function is made
                 made = isinstance(below, ast.arguments) or below in getattr(outer, "decorator_list", ())
                 if not made and name.id not in free_names(outer):
                     return False
@@ -100,7 +99,8 @@ class Roles:
 
     @cached_property
     def optimizers(self) -> tuple[Optimizer, ...]:
-        """Names that are made by `torch.optim`, or that both `zero_grad()` and `step()` are called on."""
+        """Names that are bound to optimizers of `torch.optim`, or on which both `zero_grad()` and `step()` are
+        called."""
         methods: dict[str, set[str]] = {}
         for node in self.tree.of(ast.Call):
             if isinstance(node.func, ast.Attribute):
@@ -117,18 +117,18 @@ class Roles:
                 kind = qualified.rsplit(".", 1)[-1] if known else None
                 known = known or self._is_own_optimizer(stmt.value)
                 elsewhere = [f"{owner}.{name.partition('.')[2]}" for owner in self._instances_of_self(target)]
-                asked = {"step"} if known else {"zero_grad", "step"}  # its networks may be asked to clear gradients
+                asked = {"step"} if known else {"zero_grad", "step"}  # its networks may clear the gradients instead
                 used = [n for n in (name, *elsewhere) if methods.get(n, set()) >= asked]
                 found += [Optimizer(n, stmt, stmt.value, kind) for n in used or ([name] if known else [])]
         return tuple(sorted(found, key=lambda o: o.stmt.lineno))
 
     def _is_own_optimizer(self, made: ast.Call) -> bool:
-        """Whether a call makes an object of a class of this file that is derived from torch's optimizers."""
+        """Whether a call instantiates a class of this file derived from torch's optimizers."""
         cls = self.tree.classes.get(unparse(made.func))
         return cls is not None and any((self.tree.qualified(b) or "").startswith("torch.optim.") for b in cls.bases)
 
     def _instances_of_self(self, target: ast.expr) -> list[str]:
-        """For `self.x` in a class's methods: the names that an object of the class is assigned to."""
+        """For `self.x` in a class's methods: the names that instances of the class are assigned to."""
         owner = (
             self.tree.class_of_self(target.value, self.tree.scope_of(target))
             if isinstance(target, ast.Attribute)
@@ -138,7 +138,7 @@ class Roles:
 
     @cached_property
     def _objects(self) -> dict[str, list[str]]:
-        """For each class of the file, the names that its objects are assigned to."""
+        """For each class of the file, the names that its instances are assigned to."""
         found: dict[str, list[str]] = {}
         for target, value in (pair for stmt in self.tree.of(ast.Assign) for pair in pairwise(stmt)):
             made = self.tree.constructor(value) if isinstance(target, ast.Name) else None
@@ -148,10 +148,11 @@ class Roles:
 
     @cached_property
     def made_elsewhere(self) -> frozenset[str]:
-        """What both `zero_grad()` and `step()` are called on, as written, that no assignment is seen to make.
+        """Expressions, as written, on which `zero_grad()` and `step()` are called, but that no assignment is seen to
+        make.
 
-        An optimizer that is handed to a function or an object, that another file makes, or that a container holds. An
-        object's own two methods are called on the object, and are none.
+        Such an optimizer is an argument, comes from another file, or is in a container. Calls of an object's own two
+        methods on the object do not count.
         """
         methods: dict[str, set[str]] = {}
         for call in self.tree.of(ast.Call):
@@ -178,12 +179,12 @@ class Roles:
         return tuple(found)
 
     def is_update(self, call: ast.Call) -> bool:
-        """Whether a call is that of a function which an update has been extracted into."""
+        """Whether a call is of a function that contains an extracted update."""
         return isinstance(call.func, ast.Name) and call.func.id in self.history.all_updates
 
     @cached_property
     def env_steps(self) -> tuple[ast.Call, ...]:
-        """Calls that step an environment: `x.step(action)` whose result is kept, or the extracted rollout."""
+        """Calls that step an environment: `x.step(action)` with a used result, or the extracted rollout."""
         stepped = set(self.optimizer_steps)
         rollout = self.history.functions.get("rollout")
         found = []
@@ -198,7 +199,7 @@ class Roles:
 
     @cached_property
     def _own_calls(self) -> tuple[ast.Call, ...]:
-        """Calls in the script, those in extracted functions left out, in the order of the text."""
+        """Calls in the script, except those in extracted functions, in the order of the text."""
         extracted = {f.name for f in self.history.functions.values()}
         apart = {n for name in extracted for n in walk(self.tree.definition(name))}
         calls = (call for call in self.tree.of(ast.Call) if call not in apart)
@@ -206,11 +207,11 @@ class Roles:
 
     @cached_property
     def phases(self) -> Phases:
-        """The training loop and its phases; where it has none, but learns from stored steps, what it has instead.
+        """The training loop and its phases; for scripts that learn from stored steps, their counterparts.
 
         Raises:
-            Unconvertible: there is no such loop, or it may be interrupted; the diagnostics name what the script looks
-                like instead.
+            Unconvertible: there is no such loop, or it may be interrupted; the diagnostics say what the script looks
+            like instead.
         """
         found = self._phases()
         for node in (found.loop, found.env_step, found.opt_step):
@@ -232,21 +233,21 @@ class Roles:
             return found
 
     def _steps_optimizers_of(self, name: str | None) -> bool:
-        """Whether optimizers are stepped that an object of this name holds: it does more than to keep steps."""
+        """Whether optimizers are stepped that belong to an object of this name: it does more than keep steps."""
         return any(unparse(call.func).startswith(f"{name}.") for call in self.optimizer_steps)
 
     @property
     def kind(self) -> Kind:
-        """Whether the training loop collects rollouts and forgets them, or stores single steps and samples them.
+        """Whether the training loop collects rollouts and discards them, or stores single steps and samples them.
 
-        Or the update alone stands in one place, and the environment is stepped in another, or in another file.
+        A third kind has the update alone, with the environment stepped elsewhere, or in another file.
         """
         if self.phases.env_step is ELSEWHERE:
             return "update"
         return "off-policy" if self.phases.regions else "on-policy"
 
     def _phases_of_turns(self) -> Phases | None:
-        """The loop that steps the environment once per turn, and updates in some of them, in epochs or minibatches."""
+        """The loop that steps the environment once per turn, and updates in some turns, in epochs or minibatches."""
         best = self._sharing(self.env_steps)
         if best is None:
             return None
@@ -261,7 +262,7 @@ class Roles:
         return Phases(loop, block, collect, learn, (), updates, step, opt)
 
     def _phases_of_updates(self) -> Phases | None:
-        """The loops of an update alone, whose rollout stands elsewhere; the deepest where there are several."""
+        """The loops of an update whose rollout is elsewhere; the deepest if there are several."""
         steps = [step for step in self.optimizer_steps if self.tree.loops_around(step)]
         if not steps or self._sharing(self.env_steps):
             return None
@@ -274,13 +275,14 @@ class Roles:
         return Phases(loop, loop.body, NOTHING, learn, (), self._minibatch_loops(opt, set()), ELSEWHERE, opt)
 
     def _is_of_policy(self, loop: Loop) -> bool:
-        """Whether a loop may be that of a policy's update, and no other training: there is one who acts, or a ratio."""
+        """Whether a loop may be a policy's update rather than other training: something acts, or there is a ratio."""
         acts = any(name.startswith("torch.distributions") for name in self.tree.imports.values())
         acts = acts or any(node.attr == "log_prob" for node in self.tree.of(ast.Attribute))
         return bool(self.env_steps or self.is_update(self.optimizer_steps[0]) or acts or self._has_ratio(loop))
 
     def _minibatch_loops(self, opt: ast.Call, outer: AbstractSet[Loop]) -> tuple[Loop, ...]:
-        """The loops around an optimizer's step but outer ones and those over several optimizers, innermost first."""
+        """The loops around an optimizer's step, except outer ones and those over several optimizers, innermost
+        first."""
         loops = [x for x in self.tree.loops_around(opt) if x not in outer]
         while len(loops) > 1 and not _computes_gradients(loops[0]) and _computes_gradients(loops[1]):
             loops = loops[1:]
@@ -319,7 +321,7 @@ class Roles:
             raise Unconvertible(refusals.no_phases(self.tree, loop, step, opt))
         collect, learn = (self._in_block(block, n) for n in (step, opt))
         if block.index(learn) < block.index(collect):
-            why = "the update stands above the rollout in the training loop"
+            why = "the update is above the rollout in the training loop"
             raise Unconvertible(at(learn, "LC005", why, refusals.wanted_form(self.tree)))
         outer = set(self.tree.loops_around(collect))
         steps = [x for x in self.tree.loops_around(step) if x not in outer]
@@ -331,10 +333,10 @@ class Roles:
         return Phases(loop, block, collect, learn, tuple(steps), updates, step, opt)
 
     def _sharing(self, steps: Sequence[ast.Call]) -> tuple[Loop, ast.Call, ast.Call] | None:
-        """The innermost loop with a step of an environment and of an optimizer in it, and these two.
+        """The innermost loop that contains a step of an environment and of an optimizer, and these two steps.
 
-        Of optimizers one that is stepped in a loop of its own there comes before one that is stepped once per rollout,
-        and of such loops the one of the policy's loss, with a ratio in it, before those of other losses.
+        An optimizer stepped in a loop of its own is preferred to one stepped once per rollout; among such loops, that
+        of the policy's loss, which has a ratio, is preferred.
         """
         best: tuple[tuple[int, bool, bool], Loop, ast.Call, ast.Call] | None = None
         for step in steps:
@@ -349,7 +351,7 @@ class Roles:
         return best[1:] if best else None
 
     def _optimizes_policy(self, opt: ast.Call) -> bool:
-        """Whether an optimizer's step is update(), or stands in a loop that computes a ratio."""
+        """Whether an optimizer's step is update(), or is in a loop that computes a ratio."""
         return self.is_update(opt) or self._has_ratio(self.tree.loops_around(opt)[0])
 
     def _has_ratio(self, loop: Loop) -> bool:
@@ -357,7 +359,7 @@ class Roles:
 
     @cached_property
     def _helper_steps(self) -> tuple[ast.Call, ...]:
-        """Calls of functions of this file that step an environment, whose results are kept."""
+        """Calls of functions of this file that step an environment, whose results are used."""
         stepping = {self.tree.scope_of(step) for step in self.env_steps}
         return tuple(
             call
@@ -367,7 +369,7 @@ class Roles:
         )
 
     def _steps_once(self, call: ast.Call) -> bool:
-        """Whether the function that a call calls steps an environment, or each of several, once."""
+        """Whether the function that a call runs steps an environment, or each of several, once."""
         function = self.tree.function_called(call)
         return all(
             isinstance(around, ast.For) and names_in([around.target]) & names_in([step.func])
@@ -381,7 +383,7 @@ class Roles:
         return function is not None and isinstance(call.func, ast.Name) and call.func.id == function.name
 
     def _common_block(self, loop: Loop, *nodes: ast.AST) -> list[ast.stmt] | None:
-        """The innermost block in which the nodes stand in different statements."""
+        """The innermost block in which the nodes are in different statements."""
         block: list[ast.stmt] = loop.body
         while True:
             tops = [self._in_block(block, n) for n in nodes]
@@ -409,7 +411,7 @@ class Roles:
 
     @cached_property
     def outermost(self) -> Loop:
-        """The outermost loop around the training loop, itself where there is none: what is set up once stands above."""
+        """The outermost loop around the training loop, or that loop itself: one-time setup is above it."""
         return [self.phases.loop, *self.tree.loops_around(self.phases.loop)][-1]
 
     @cached_property
@@ -441,13 +443,13 @@ class Roles:
 
     @cached_property
     def called_once(self) -> dict[ast.FunctionDef, CalledOnce]:
-        """Functions of the file that the training scope calls in one place."""
+        """Functions of the file that the training scope calls in exactly one place."""
         policy = [self.history.policy] if self.history.policy else []
         return find_called_once(self.tree, self.scope, {*self.modules, *policy})
 
     @cached_property
     def gae_functions(self) -> tuple[CalledOnce, ...]:
-        """The helpers with a loop backwards over time, called between rollout and update."""
+        """The helpers with a loop backwards in time that are called between rollout and update."""
         p = self.phases
         between = p.block[p.block.index(p.collect) + 1 : p.block.index(p.learn)]
         return tuple(
@@ -459,7 +461,8 @@ class Roles:
 
     @cached_property
     def step_counter(self) -> str | None:
-        """The counter that the rollout raises by the number of environments at every step, from 0, without a reset."""
+        """The counter that the rollout increases from 0 by the number of environments at every step, without a
+        reset."""
         if self.rollout is None:
             return self.history.step_counter
         inside = set(walk(self.outermost))
@@ -472,7 +475,8 @@ class Roles:
         return None
 
     def _is_count(self, value: ast.expr) -> bool:
-        """Whether a number of environments: a product of what the training loop leaves alone, a length or a shape."""
+        """Whether an expression is a number of environments: a product of a length, a shape, or names that the loop
+        leaves alone."""
         if isinstance(value, ast.BinOp):
             return isinstance(value.op, ast.Mult) and self._is_count(value.left) and self._is_count(value.right)
         if isinstance(value, ast.Constant):
@@ -496,14 +500,14 @@ class Roles:
     def run_by_training(self) -> tuple[ast.AST, ...]:
         """The nodes of the training loop, and of the functions and methods of the file that it may call.
 
-        These are what it names, and what may be called without its name: an object's operators, what is kept under
-        another name or in a container, what a decorator or a base class of another file gets, generators.
+        These are the functions it names, and those that may be called without their names: operators, functions kept
+        under another name or in a container, functions given to decorators or base classes of another file, generators.
         """
         return tuple(dict.fromkeys(self.reached((self.outermost, *self.called_unseen))))
 
     @cached_property
     def called_unseen(self) -> tuple[ast.AST, ...]:
-        """Functions and methods of the file whose calls need not name them."""
+        """Functions and methods of the file that may be called without their names."""
         tree = self.tree
         read: tuple[ast.Name | ast.Attribute, ...] = (*tree.of(ast.Name), *tree.of(ast.Attribute))
         loaded = [n for n in read if isinstance(n.ctx, ast.Load)]
@@ -524,7 +528,7 @@ class Roles:
         return tuple(found)
 
     def _has_unknown_base(self, cls: ast.ClassDef) -> bool:
-        """Whether a class is derived from one of another file, which may call its methods; torch's modules do not."""
+        """Whether a class has a base class in another file that may call its methods; torch's modules do not."""
         return any(
             not isinstance(base, ast.Name) or base.id not in self.tree.classes
             for base in self.tree.bases(cls)
@@ -532,11 +536,11 @@ class Roles:
         )
 
     def reached(self, code: Iterable[ast.AST], functions: Iterable[ast.FunctionDef] | None = None) -> Iterator[ast.AST]:
-        """The nodes of some code, and of the functions that it may call, by name, and so on.
+        """The nodes of some code, and of the functions that it may call by name, directly or indirectly.
 
         Args:
             code: where to begin.
-            functions: those that may be meant; all functions and methods of the file but the training's own where None.
+            functions: the candidates; if None, all functions and methods of the file except the training's own.
         """
         if functions is None:
             functions = (n for n in self.tree.of(ast.FunctionDef) if n is not self.scope)
@@ -571,7 +575,7 @@ class Roles:
         return None
 
     def _sets_by_text(self, node: ast.Call | ast.Subscript, size: ast.AST) -> bool:
-        """Whether a node sets an attribute that a size is made of by its text: by setattr(), in vars() and the like."""
+        """Whether a node sets an attribute that a size depends on by text: with setattr(), vars() and similar."""
         attributes = {n.attr for n in walk(size) if isinstance(n, ast.Attribute)}
         if not attributes:
             return False
@@ -599,7 +603,7 @@ class Roles:
 
     @cached_property
     def target_networks(self) -> tuple[str, ...]:
-        """Off-policy: names of further networks of the trained ones' classes, which no optimizer holds."""
+        """Off-policy: further networks of the trained networks' classes that no optimizer holds."""
         if self.kind != "off-policy":
             return ()
         classes = {cls.name for cls in self.network_classes}
@@ -611,7 +615,7 @@ class Roles:
 
     @cached_property
     def networks(self) -> tuple[str, ...]:
-        """What the optimizers hold the parameters of, as written: `agent`, or a part of it: `agent.actor`."""
+        """The networks whose parameters the optimizers hold, as written: `agent`, or a part of it: `agent.actor`."""
         found: dict[str, None] = {}
         held: list[ast.AST] = [o.call for o in self.optimizers]
         for name in sorted(names_in(held)):  # params = list(agent.parameters()) + list(other.parameters())
@@ -623,7 +627,7 @@ class Roles:
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                     if node.func.attr in ("parameters", "named_parameters"):
                         found[unparse(node.func.value)] = None
-        for optimizer in self.optimizers:  # `model`, which is `self` where it makes `model.optimizer`
+        for optimizer in self.optimizers:  # `model`, which is `self` where `model.optimizer` is made
             maker = self.tree.scope_of(optimizer.stmt)
             if isinstance(maker, ast.FunctionDef) and first_parameter(maker) in found and "." in optimizer.name:
                 found[optimizer.name.partition(".")[0]] = None
@@ -631,7 +635,7 @@ class Roles:
 
     @cached_property
     def with_parameters(self) -> frozenset[str]:
-        """Whose parameters are asked for, as written, and what these are a part of, but for an object's own."""
+        """Objects whose parameters are accessed, as written, and those they are parts of, except `self`."""
         found: set[str] = set()
         for node in self.tree.of(ast.Call):
             if calls_method(node, "parameters", "named_parameters"):
@@ -643,7 +647,7 @@ class Roles:
         """The first call that registers a hook of a kind: on a module's forward, or on gradients and steps.
 
         Args:
-            kind: a regular expression for what stands between `register_` and `hook`.
+            kind: a regular expression for the text between `register_` and `hook`.
         """
         pattern, tree = re.compile(rf"register_({kind})hook"), self.tree
         named = ((c, tree.qualified(c.func) or unparse(c.func)) for c in tree.of(ast.Call))
@@ -651,29 +655,29 @@ class Roles:
 
     @cached_property
     def network_classes(self) -> tuple[ast.ClassDef, ...]:
-        """The classes of the file that the networks which are trained are made of, those of their parts included."""
+        """The classes of the file that the trained networks and their parts are made of."""
         values = [value for name in self.modules for _, value in self.assignments(name)]
         made = [call for value in values if (call := self.tree.constructor(value)) is not None]
         classes = [self.tree.classes[unparse(call.func)] for call in made]
         return tuple(dict.fromkeys(used for cls in classes for used in self.tree.used_classes(cls)))
 
     def is_module(self, cls: ast.ClassDef) -> bool:
-        """Whether a class of the file is derived from a module of torch's, be it by way of others of the file."""
+        """Whether a class of the file is derived from a torch module, directly or through others of the file."""
         derived = [cls]
-        for kind in derived:  # a text may go round in circles
+        for kind in derived:  # a malformed text may have cycles
             named = (self.tree.classes.get(base.id) for base in kind.bases if isinstance(base, ast.Name))
             derived += [other for other in named if other is not None and other not in derived]
         bases = (base for kind in derived for base in kind.bases)
         return any((self.tree.qualified(base) or "").startswith("torch.nn.") for base in bases)
 
     def is_distribution(self, cls: ast.ClassDef) -> bool:
-        """Whether a class of the file is derived from distributions of torch: its methods run whenever one is made."""
+        """Whether a class of the file is derived from torch distributions: its methods may run whenever one is made."""
         names = [self.tree.qualified(base) or "" for base in cls.bases]
         return bool(names) and all(name.startswith("torch.distributions.") for name in names)
 
     @cached_property
     def policy_calls(self) -> list[ast.Call]:
-        """The calls that decide on the actions, by the name that the transform policy gave them."""
+        """The calls that choose the actions, by the name that the transform `policy` gave them."""
         return [n for n in self.tree.of(ast.Call) if unparse(n.func) == self.history.policy]
 
     def reaching(self, scope: Scope) -> Reaching:
@@ -683,7 +687,7 @@ class Roles:
         return self._reaching[scope]
 
     def assignments(self, name: str) -> Sequence[tuple[ast.Assign, ast.expr]]:
-        """Assignments to a name in the training scope and the values assigned; a call's whole where it is unpacked."""
+        """Assignments to a name in the training scope with the assigned values; the whole value if it is unpacked."""
         return self._assignments.get(name, ())
 
     @cached_property
@@ -698,12 +702,12 @@ class Roles:
         return found
 
     def only_value(self, name: str) -> ast.expr | None:
-        """The value of a name of the training scope that is assigned once."""
+        """The value of a name of the training scope that is assigned exactly once."""
         made = [value for _, value in self.assignments(name)]
         return made[0] if len(made) == 1 and name not in self.variant else None
 
     def only_tested(self, name: str) -> bool:
-        """Whether a name of the training scope is only asked for its truth, in conditions."""
+        """Whether a name of the training scope is only tested for truth, in conditions."""
         for stmt in statements(self.scope.body):
             for node in walk(stmt):
                 if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load):
@@ -714,7 +718,7 @@ class Roles:
         return True
 
     def spelled(self, node: ast.expr) -> str:
-        """The text of an expression; of its value, where it is a name for another expression."""
+        """The text of an expression, or of its value if it is a name for another expression."""
         value = self.only_value(node.id) if isinstance(node, ast.Name) else None
         return unparse(value if isinstance(value, (ast.Name, ast.Attribute, ast.Constant)) else node)
 
@@ -732,7 +736,7 @@ class Roles:
 
     @property
     def device_type(self) -> str:
-        """The expression for the kind of that device, as "cuda"."""
+        """The expression for the type of that device, such as "cuda"."""
         if self.device is None:
             return '"cpu"'
         made = self.only_value(self.device)
@@ -740,7 +744,7 @@ class Roles:
         return f"{self.device}.type" if is_device else f"torch.device({self.device}).type"
 
     def _means_here(self, node: ast.expr) -> bool:
-        """Whether what an expression names is named so where the training loop stands: no method's `self.device`."""
+        """Whether an expression means the same at the training loop: not a method's `self.device`."""
         inside, name = self.tree.scope_of(node), unparse(node).partition(".")[0]
         if inside is self.scope or not isinstance(inside, ast.FunctionDef) or name not in parameters(inside):
             return True
@@ -750,11 +754,11 @@ class Roles:
 
 @dataclass(frozen=True)
 class Phases:
-    """The training loop and the two phases that stand in one block of it."""
+    """The training loop and the two phases, which are in one block of it."""
 
     loop: Loop
     block: list[ast.stmt]
-    """The statements among which rollout, advantage estimation and update stand side by side."""
+    """The block that contains rollout, advantage estimation and update."""
     collect: ast.stmt
     """The statement of the block that steps the environment."""
     learn: ast.stmt
@@ -764,26 +768,26 @@ class Phases:
     updates: tuple[Loop, ...]
     """Loops around the optimizer step inside `learn`, innermost first."""
     env_step: ast.Call
-    """Steps the environment, or calls a function of this file that does."""
+    """The call that steps the environment, or of a function of this file that does."""
     opt_step: ast.Call
     """The first step of an optimizer."""
     regions: tuple[Region, ...] = ()
-    """Off-policy, where there are neither `steps` nor `updates`: what is computed for each update."""
+    """Off-policy, where `steps` and `updates` are empty: the regions of the updates."""
     replay: str | None = None
-    """Off-policy: the name of what keeps the environment's steps."""
+    """Off-policy: the name of the replay buffer."""
 
     @property
     def acting(self) -> list[ast.stmt]:
-        """The statements of the block that decide on actions and keep steps: those above `learn`, or around it."""
+        """The statements of the block that choose actions and store steps: those above `learn`, or around it."""
         last = self.block.index(self.collect) if self.collect in self.block else 0
         learning = {self.learn, *(s for region in self.regions for s in region.statements)}
         return [s for s in self.block[: max(last + 1, self.block.index(self.learn))] if s not in learning]
 
 
 ELSEWHERE = ast.Call(ast.Name("environment", ast.Load()), [], [])
-"""The step of an environment that the update's loops do not hold."""
+"""The step of an environment outside the update's loops."""
 NOTHING = ast.Pass()
-"""The statement that holds it."""
+"""The statement that contains it."""
 
 
 def _computes_gradients(loop: Loop) -> bool:
@@ -798,6 +802,6 @@ def _is_names(node: ast.expr) -> bool:
 
 
 def _without_with(block: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements of a block, those of its `with` blocks in the place of these."""
+    """The statements of a block, with the contents of `with` blocks in their place."""
     for stmt in block:
         yield from _without_with(stmt.body) if isinstance(stmt, ast.With) else [stmt]
