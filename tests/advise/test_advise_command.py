@@ -13,7 +13,7 @@ from transformer.commands.advise import NOTHING
 FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
 CONVERTED = sorted((FIXTURES / "converted").glob("*.py"))
 LEFT = {
-    "acts_into_memory.py": {"LA102"},  # its act() is given an array
+    "acts_into_memory.py": {"LA102"},  # its act() are not known an array
     "q_lambda.py": {"LA101"},  # draws of the host, which stay its draws
 }
 """Conversions in which something is left that no transform rewrites."""

@@ -146,7 +146,7 @@ def test_no_flag_is_added_where_nothing_is_compiled(fixture: str) -> None:
     assert conversion.options == () and not any(s.transform.prepares for s in conversion.steps if s.applied)
     assert "compile" not in conversion.source
     (headline,) = (text for text in conversion.headlines if text.startswith("nothing is compiled: "))
-    assert "puts something else in the place of get_value()" in headline
+    assert "replaces get_value()" in headline
     outcomes = {s.transform.name: s.outcome for s in conversion.steps}
     assert outcomes["flags"] == Skipped("nothing of the script is compiled", "not needed")
     as_selected = convert(source, select=[s.transform.name for s in conversion.steps if s.transform.option == ""])

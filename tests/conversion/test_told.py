@@ -30,11 +30,11 @@ def test_a_line_that_keeps_the_update_from_being_compiled_is_told_once() -> None
     (headline,) = conversion.headlines
     assert headline == (
         f"update() is not compiled: line {line} (`seen.append(ratio.sum().item())`) makes seen longer, and each length "
-        "would be compiled anew; move it below optimizer.step()"
+        "would cause a recompilation; move it below optimizer.step()"
     )
     report = said(conversion)
     assert report.count(headline) == 1
-    assert report.count("would be compiled anew") == 1
+    assert report.count("would cause a recompilation") == 1
     assert not [w for w in warnings_told(conversion) if w.line == line]
     assert "one-graph" in depending(conversion)
     assert all("update() is not compiled" not in left.reason for left in left_as_it_was(conversion))

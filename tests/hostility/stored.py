@@ -83,7 +83,7 @@ PARTS = {
         "        t.lerp_(p, args.tau)"
     },
     "the last parameter is read after the loop": after("print(target_param.sum().item())"),
-    "the target is moved in the midst of an update": {
+    "the target is moved in the middle of an update": {
         **learn(LOSS + "\n" + FOLLOW),
         "follow": "pass",
     },

@@ -6,7 +6,7 @@ import pytest
 from scripts import PARTS, edited
 from states import more, state
 
-from transformer.recognition.learning_rate import Uses
+from transformer.recognition.learning_rate import RateUses
 
 RATE = "optimizer.param_groups[0]['lr']"
 SHOWN = RATE.replace("'", '"')
@@ -14,8 +14,8 @@ OTHER = PARTS["optimizer"] + "\nother = optim.SGD([torch.zeros(1, requires_grad=
 SCHEDULER = PARTS["optimizer"] + "\nscheduler = optim.lr_scheduler.StepLR(optimizer, 1)"
 
 
-def uses(parts: dict[str, str]) -> Uses:
-    return Uses(state(**parts).roles, "optimizer")
+def uses(parts: dict[str, str]) -> RateUses:
+    return RateUses(state(**parts).roles, "optimizer")
 
 
 def above(line: str, functions: str = "") -> dict[str, str]:

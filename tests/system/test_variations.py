@@ -18,12 +18,12 @@ from transformer.verify import compare, record
 NOT_NEEDED = {
     "dissolve": "no class of this file trains",
     "scatter-rows": "no loop adds to the rows of a tensor",
-    "acting": "the actions are decided on under torch.no_grad() already",
-    "inline": "rollout and update stand in one training loop already",
-    "acting-method": "the call that decides on the actions has a name already",
-    "acting-statements": "what decides on the actions has a name already",
+    "acting": "the actions are already chosen under torch.no_grad()",
+    "inline": "rollout and update are already in one training loop",
+    "acting-method": "the call that chooses the actions already has a name",
+    "acting-statements": "the code that chooses the actions already has a name",
     "auxiliary-update": "the minibatch loop is the only one that steps an optimizer",
-    "plain-sizes": "no network takes the number of actions of a space for a size",
+    "plain-sizes": "no network uses a space's number of actions as a size",
 }
 """What most scripts do not need, with a piece of the reason."""
 

@@ -160,18 +160,18 @@ NOOPS = [
             "third_party": "import random as python_random",
             "make_agent": "generator = python_random.Random(1)\n" + edited("make_agent", "agent", "agent"),
         },
-        "line {line} names random.Random, of which compiled code draws one number over again",
+        "line {line} names random.Random, from which compiled code draws one number repeatedly",
         "python_random.Random",
     ),
     NoOp(
         "a number that may change",
         deciding(DETACHED.replace("(obs)", "(obs, step)", 1), CALL.replace("(next_obs)", "(next_obs, step)")),
-        "gives get_action() step too, which is not known to be a tensor",
+        "gives get_action() step , which is not known to be a tensor",
     ),
     NoOp(
         "arguments of a list",
         deciding(DETACHED, CALL.replace("(next_obs)", "(*[next_obs])")),
-        "spreads out what it gives get_action()",
+        "calls get_action()",
     ),
 ]
 

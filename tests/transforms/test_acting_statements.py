@@ -64,7 +64,7 @@ def test_statements_become_a_method_and_what_is_kept_is_computed_there() -> None
 )
 def test_statements_stay_where_gradients_of_what_is_kept_may_be_needed(used: str) -> None:
     source = edited(("torch.stack(memory.log_probs).detach()", used))
-    assert "computes what gradients may be computed of" in held_back(source).outcome.reason
+    assert "computes values that may need gradients" in held_back(source).outcome.reason
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,7 @@ HELD_BACK = {
     "a default that is shared": (script(given="[lambda seen=[]: gym.make('x', a=seen)] * 4"), SHARE),
     "a run that is logged to": (script(module="import wandb", thunk="wandb.log({})"), SHARE),
     "a decorated function": (script(module="import functools\n\n\n@functools.cache"), SHARE),
-    "a name that is taken": (script(above="signal = 1"), "the name signal stands for something else"),
+    "a name that is taken": (script(above="signal = 1"), "the name signal has another meaning"),
 }
 
 

@@ -66,7 +66,7 @@ NOOPS = [
     NoOp(
         "no convolutions",
         {},
-        "no network that is trained, of a class of this file, has convolutions",
+        "no trained network of a class of this file has convolutions",
         kind="not needed",
     ),
     NoOp(
@@ -75,13 +75,13 @@ NOOPS = [
             **CONVOLUTIONS,
             "agent": CONVOLUTIONS["agent"].replace("return self.critic(x)", "return self.critic(x.view(-1, 2))", 1),
         },
-        "line {line} depends on the layout of a tensor in memory",
+        "line {line} depends on a tensor's memory layout",
         at="x.view(-1, 2)",
     ),
     NoOp(
         "gradients that are flattened",
         {**CONVOLUTIONS, "optimize": edited("optimize", "optimizer.step()", FLAT + "\noptimizer.step()")},
-        "line {line} depends on the layout of weights in memory",
+        "line {line} depends on the memory layout of weights",
         at="p.grad.view(-1)",
     ),
     NoOp(
@@ -90,7 +90,7 @@ NOOPS = [
             **CONVOLUTIONS,
             "report": "print(len(nn.utils.parameters_to_vector(agent.parameters())))\nprint(clipfracs[0])",
         },
-        "line {line} depends on the layout of weights in memory",
+        "line {line} depends on the memory layout of weights",
         at="parameters_to_vector",
     ),
     NoOp(

@@ -78,7 +78,7 @@ def test_a_script_that_loads_its_own_needs_none() -> None:
 
 def test_stored_steps_are_not_saved() -> None:
     step = checkpointed((FIXTURES / "deep_q.py").read_text(encoding="utf-8"))
-    assert isinstance(step.outcome, Skipped) and "keeps steps that are not saved" in step.outcome.reason
+    assert isinstance(step.outcome, Skipped) and "keeps steps, which no checkpoint saves" in step.outcome.reason
 
 
 def runnable(tmp_path: Path, *, dying: str = "", alone: bool = False) -> list[str]:

@@ -112,28 +112,28 @@ REPLACED = [
     NoOp(
         "a method of the class is replaced during training",
         {**PLAIN, "functions": OTHER, "head": "if iteration == 3:\n    Agent.get_value = other"},
-        "line {line} puts something else in the place of get_value(), which compiled code would not see",
+        "line {line} replaces get_value(), which compiled code would not notice",
         at="Agent.get_value = other",
         also=("policy", "update"),
     ),
     NoOp(
         "a method of the network is replaced",
         {**PLAIN, "functions": OTHER, "head": "if iteration == 3:\n    agent.get_value = agent.critic"},
-        "line {line} puts something else in the place of get_value()",
+        "line {line} replaces get_value()",
         at="agent.get_value = agent.critic",
         also=("policy", "update"),
     ),
     NoOp(
         "by its name",
         {**PLAIN, "functions": OTHER, "head": "if iteration == 3:\n    setattr(Agent, 'get_value', other)"},
-        "line {line} puts something else in the place of get_value()",
+        "line {line} replaces get_value()",
         at="setattr",
         also=("policy", "update"),
     ),
     NoOp(
         "in a helper, by a name that only a run can tell",
         {**PLAIN, "functions": OTHER + PUT, "head": "if iteration == 3:\n    put(Agent, 'get_value', other)"},
-        "line {line} sets what only a run can tell",
+        "line {line} sets a name known only at run time",
         at="setattr(owner",
         also=("policy", "update"),
     ),
@@ -237,7 +237,7 @@ def test_a_function_that_makes_a_list_longer_stays_eager(grow: str) -> None:
     (note,) = step.outcome.headlines
     name = "norms['all']" if "'all'" in grow else "norms"
     assert note == (
-        f"update() is not compiled: line {line} makes {name} longer, and each length would be compiled anew; "
+        f"update() is not compiled: line {line} makes {name} longer, and each length would cause a recompilation; "
         "move it below optimizer.step()"
     )
     assert step.outcome.notes[:-1] == step.outcome.headlines
@@ -262,7 +262,7 @@ def test_a_function_that_is_given_a_list_of_any_length_stays_eager(fill: str, st
     step = turn("compile", script({**parts, "metrics": "drift = sum(s.mean() for s in seen)"}), ("policy", "update"))
     assert isinstance(step.outcome, Applied), step.outcome
     note = (
-        "update() is not compiled: it is given seen, a list, and each would be compiled anew; "
+        "update() is not compiled: it is given seen, a list, and each would cause a recompilation; "
         "make it a tensor above the minibatches"
     )
     assert step.outcome.notes[:-1] == ((note,) if stays else ())
@@ -316,7 +316,7 @@ def test_a_function_that_goes_through_rows_stays_eager(loop: str, stays: bool) -
     }
     step = turn("compile", script(parts), ("policy", "update"))
     assert isinstance(step.outcome, Applied), step.outcome
-    assert any("row by row, and each length would be compiled anew" in n for n in step.outcome.notes) == stays
+    assert any("row by row, and each length would cause a recompilation" in n for n in step.outcome.notes) == stays
     assert ("torch.compile(update" in step.after) != stays
 
 
@@ -342,7 +342,7 @@ def test_a_function_that_counts_in_python_stays_eager(count: str, called: str) -
     step = turn("compile", script(parts), ("policy", "update"))
     assert isinstance(step.outcome, Applied), step.outcome
     line = next(i for i, text in enumerate(script(parts).splitlines(), 1) if count in text)
-    counts = f"line {line} counts in {count.split('.')[0]}.count, and each number would be compiled anew"
+    counts = f"line {line} counts in {count.split('.')[0]}.count, and each number would cause a recompilation"
     assert step.outcome.notes[0] == f"update() is not compiled: {counts}; let it be a tensor"
     assert "torch.compile(update" not in step.after
 

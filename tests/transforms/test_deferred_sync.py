@@ -169,7 +169,7 @@ REWRITES = [
     ),
 ]
 
-NOTHING = "no number is made of a tensor before the optimizer's step that could be made after it"
+NOTHING = "no tensor is read as a number before the optimizer's step that could be read after it"
 LEAVES = "line {line} may leave a minibatch before the optimizer's step"
 STILL = "line {line} still reads a tensor on the host"
 METER = """

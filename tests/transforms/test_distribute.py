@@ -101,30 +101,30 @@ NOOPS = [
     NoOp(
         "statistics of each process",
         {"agent": edited("agent", "nn.Tanh(), nn.Linear(8, 1)", "nn.BatchNorm1d(8), nn.Linear(8, 1)")},
-        "BatchNorm1d would learn from the steps of each process alone",
+        "BatchNorm1d would learn from only one process's steps",
     ),
     NoOp(
         "a condition that is no comparison",
         {"report": "if loss.isnan():\n    break"},
-        "line {line}: loss.isnan() may hold in one process alone",
+        "line {line}: loss.isnan() may hold in only one process",
         at="loss.isnan()",
     ),
     NoOp(
         "a rate that hangs on the loss",
         {"report": 'optimizer.param_groups[0]["lr"] = 1e-3 / (1 + loss.item())'},
-        "line {line}: optimizer.param_groups[0]['lr'] may become another value in each process",
+        "line {line}: optimizer.param_groups[0]['lr'] may get a different value in each process",
         at="1e-3 / (1",
     ),
     NoOp(
         "a size whose use is not known",
         {"report": "print(sum(range(3)) / len([args.num_envs]))\nshare = loss.item() + pow(args.num_envs, 2)"},
-        "line {line}: whether args.num_envs there counts for one process or for all is not seen",
+        "line {line}: whether args.num_envs counts for one process or for all",
         at="pow(args.num_envs",
     ),
     NoOp(
         "what is saved depends on more than a call",
         {"report": 'kept = open("kept", "w")'},
-        "line {line}: what is written is of one process alone, but more than a call depends on it",
+        "line {line}: the file belongs to only one process, but more than a call depends on it",
         at="kept = open",
     ),
     NoOp(

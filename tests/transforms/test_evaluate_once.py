@@ -250,7 +250,7 @@ METHOD = "probs = Categorical(logits=self.actor(x))"
                     "nn.Tanh()", "nn.Unflatten(1, (8, 1)), nn.Conv1d(8, 8, 1), nn.Flatten()", 1
                 )
             },
-            "convolves, which would be computed again",
+            "convolves, and the convolutions would be computed again",
             kind="not needed",
         ),
         NoOp(
@@ -266,7 +266,7 @@ METHOD = "probs = Categorical(logits=self.actor(x))"
         NoOp(
             "a value that the step prints",
             {"record": PARTS["record"] + "\nprint(value)"},
-            "value (line {line}) is used for more than to be recorded",
+            "value (line {line}) is used for more than recording",
             at="print(value)",
         ),
         NoOp(
@@ -303,7 +303,7 @@ METHOD = "probs = Categorical(logits=self.actor(x))"
                 ),
                 "act": edited("act", "(next_obs)", "(next_obs, mask=1.0)"),
             },
-            "gives the policy more than the observations",
+            "passes the policy more than the observations",
         ),
     ],
     ids=str,

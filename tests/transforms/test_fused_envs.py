@@ -432,7 +432,7 @@ HELD_BACK = {
         script(below="    for name in ('step', 'reset'):\n        setattr(envs.envs[0], name, print)\n"),
         "may change a wrapper",
     ),
-    "a name that is taken": (script(below="    types = 1\n"), "the name types stands for something else"),
+    "a name that is taken": (script(below="    types = 1\n"), "the name types has another meaning"),
 }
 
 

@@ -327,7 +327,7 @@ NOOPS = [
     NoOp(
         "the branch chooses by what it has chosen",
         {"gae": edited("gae", "nextvalues = values[t + 1]", "nextvalues = values[t + 1] * nextnonterminal")},
-        "the branch chooses nextvalues by nextnonterminal, which it chooses too",
+        "the branch chooses nextvalues by nextnonterminal, which it also chooses",
     ),
     NoOp(
         "a function that is called twice",
@@ -506,7 +506,7 @@ NOOPS += [
     NoOp(
         "the shape of a step's result",
         {"gae": edited("gae", "lastgaelam = delta +", "lastgaelam = delta * delta.ndim +")},
-        "delta.ndim may be another one",
+        "delta.ndim may have another value",
     ),
     NoOp(
         "the number of a step's dimensions",

@@ -115,7 +115,7 @@ def test_rewards_that_are_computed_with_stay_tensors() -> None:
     assert BEFORE in after
 
 
-NOTHING = "nothing that the rollout records is known to be an array that no network sees"
+NOTHING = "no recorded value is known to be an array that no network sees"
 NOOPS = [
     NoOp(
         "values of unknown origin",

@@ -70,7 +70,7 @@ REWRITES = [
 ]
 
 BEFORE = "uses it before the epochs have ended"
-GRAPH = "adds what may have a graph"
+GRAPH = "appends what may have a graph"
 NOOPS = [
     NoOp("nothing grows", {"metrics": "", "report": "print(iteration)"}, "no list grows", kind="not needed"),
     NoOp(
@@ -108,7 +108,7 @@ NOOPS = [
         ),
         BEFORE,
     ),
-    NoOp("made another below the step", growing(GROWS, below="clipfracs = clipfracs[-9:]"), "makes another of it"),
+    NoOp("made another below the step", growing(GROWS, below="clipfracs = clipfracs[-9:]"), "rebinds it"),
     NoOp(
         "another name",
         growing(GROWS, minibatches=edited("minibatches", "clipfracs = []", "clipfracs = []\nseen = clipfracs")),
@@ -142,7 +142,7 @@ NOOPS = [
         growing("with torch.no_grad():\n    if args.seed:\n        clipfracs += [id(ratio)]"),
         GRAPH,
     ),
-    NoOp("repeated", growing(METHOD), "is repeated, or a function's"),
+    NoOp("repeated", growing(METHOD), "is repeated, or in a function"),
     NoOp(
         "a break",
         growing(f"{GROWS}\nif args.gamma > 2:\n    break"),
@@ -156,7 +156,7 @@ NOOPS = [
     NoOp(
         "in the first statement",
         {"learn": f"if args.seed:\n    clipfracs += [b_obs.mean().item()]\n{MINIBATCH}"},
-        "stands in the first statement that computes",
+        "is in the first statement that computes",
     ),
 ]
 

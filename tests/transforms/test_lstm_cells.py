@@ -190,29 +190,29 @@ NOOPS = [
     NoOp(
         "made under a condition",
         {"agent": edited(("self.lstm = nn.LSTM(2, 8)", "if True:\n            self.lstm = nn.LSTM(2, 8)"))},
-        "is not kept as an attribute by the constructor",
+        "that the constructor does not keep as an attribute",
     ),
     NoOp("made twice", {"agent": used("self.lstm = nn.LSTM(2, 8)")}, "in more than one place"),
-    NoOp("set again", {"agent": used("self.lstm = None")}, "uses self.lstm for something else"),
+    NoOp("set again", {"agent": used("self.lstm = None")}, "uses self.lstm other than"),
     NoOp("handed on", {"agent": used("nn.utils.weight_norm(self.lstm, 'bias_hh_l0')")}, "uses self.lstm for something"),
-    NoOp("a weight is set", {"agent": used("self.lstm.weight_hh_l0 = None")}, "uses self.lstm for something else"),
-    NoOp("a setting is read", {"agent": used("print(self.lstm.batch_first)")}, "uses self.lstm for something else"),
-    NoOp("called elsewhere", {"agent": used("self.lstm(torch.ones(1, 1, 2))")}, "uses self.lstm for something else"),
+    NoOp("a weight is set", {"agent": used("self.lstm.weight_hh_l0 = None")}, "uses self.lstm other than"),
+    NoOp("a setting is read", {"agent": used("print(self.lstm.batch_first)")}, "uses self.lstm other than"),
+    NoOp("called elsewhere", {"agent": used("self.lstm(torch.ones(1, 1, 2))")}, "uses self.lstm other than"),
     NoOp(
         "used by the script",
         {"agent": AGENT, "begin": f"agent.lstm.flatten_parameters()\n{PARTS['begin']}"},
         "uses agent.lstm for something else",
     ),
-    NoOp("by its name", {"agent": used("getattr(self.actor, 'lstm', None)")}, "which stands in a text"),
+    NoOp("by its name", {"agent": used("getattr(self.actor, 'lstm', None)")}, "which occurs in a text"),
     NoOp(
         "another base",
         {"agent": edited(("class Agent(nn.Module):", "class Base(nn.Module):\n    pass\n\n\nclass Agent(Base):"))},
-        "derived from nn.Module alone",
+        "derived only from nn.Module",
     ),
     NoOp(
         "a class of its own",
         {"agent": f"class Own(nn.LSTM):\n    pass\n\n\n{made('Own(2, 8)')}"},
-        "derived from nn.Module alone",
+        "derived only from nn.Module",
     ),
     *(
         NoOp(title, {"agent": AGENT, "begin": f"{line}\n{PARTS['begin']}"}, reason)
@@ -222,9 +222,9 @@ NOOPS = [
             ("applies something", "agent.apply(nn.utils.weight_norm)", REACHED),
             ("autocast", "torch.autocast('cpu').__enter__()", REACHED),
             ("another LSTM", "nn.LSTM = nn.GRU", REACHED),
-            ("is handed on", "optim.watch(agent)", "hands a network on"),
-            ("is handed on in a list", "optim.watch([agent])", "hands a network on"),
-            ("is handed on by its name", "optim.watch(models=agent)", "hands a network on"),
+            ("is handed on", "optim.watch(agent)", "passes a network on"),
+            ("is handed on in a list", "optim.watch([agent])", "passes a network on"),
+            ("is handed on by its name", "optim.watch(models=agent)", "passes a network on"),
         )
     ),
     NoOp(
@@ -234,7 +234,7 @@ NOOPS = [
             "functions": "def prepare(model):\n    optim.watch(model)",
             "begin": f"prepare(agent)\n{PARTS['begin']}",
         },
-        "hands a network on",
+        "passes a network on",
     ),
     NoOp("another layer", {"agent": used("self.gru = nn.GRU(2, 8)")}, "makes another recurrent layer"),
     NoOp(
@@ -245,9 +245,9 @@ NOOPS = [
     NoOp(
         "tells torch.compile",
         {"agent": AGENT, "begin": f"torch._dynamo.config.allow_rnn = True\n{PARTS['begin']}"},
-        "tells torch.compile what to do with recurrent layers",
+        "configures torch.compile for recurrent layers",
     ),
-    NoOp("hands itself on", {"agent": used("optim.watch(self)")}, "hands a network on"),
+    NoOp("hands itself on", {"agent": used("optim.watch(self)")}, "passes a network on"),
     NoOp(
         "torch is set",
         {"agent": AGENT, "begin": f"nn = nn\n{PARTS['begin']}"},

@@ -74,7 +74,7 @@ REWRITES = [
 
 BAR = "the script has a progress bar of its own"
 NO_COUNTER = "no counter of environment steps that begins at 0 was found in the rollout"
-OTHER = "the name time or tqdm stands for something else"
+OTHER = "the name time or tqdm has another meaning"
 UNCOUNTED = {
     "rollout": edited("rollout", "\n    global_step += args.num_envs", ""),
     "report": "print(iteration, clipfracs)",

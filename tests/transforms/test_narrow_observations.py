@@ -110,7 +110,7 @@ NOOPS = [
     NoOp(
         "images that begin as something else",
         {**DIVIDING, "begin": edited("begin", "torch.Tensor(envs.reset())", "torch.zeros((args.num_envs, 2))")},
-        "may make next_obs of something else than the environment's arrays",
+        "may make next_obs from something other than the environment's arrays",
     ),
 ]
 

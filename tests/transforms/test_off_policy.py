@@ -223,8 +223,8 @@ def test_target_update_is_left_alone(follow: str, why: str) -> None:
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (("target_network = QNetwork().to(device)", "target_network = q_network"), "made in another way"),
-        (("target_network = QNetwork().to(device)", "target_network = nn.Linear(2, 2)"), "made in another way"),
+        (("target_network = QNetwork().to(device)", "target_network = q_network"), "made differently"),
+        (("target_network = QNetwork().to(device)", "target_network = nn.Linear(2, 2)"), "made differently"),
         (
             ("optimizer = ", "target_network.net[0].bias.data = q_network.net[0].bias.data\noptimizer = "),
             "gives a tensor other memory",
@@ -318,7 +318,7 @@ def test_a_rate_at_the_top_of_the_file(top: str, more: str, applies: bool) -> No
     if applies:
         assert "1 - RATE" in made("target-update", source)
     else:
-        assert "RATE is not known to be a number that stays" in reason("target-update", source)
+        assert "RATE is not known to be a constant number" in reason("target-update", source)
 
 
 def test_target_update_of_a_copy() -> None:
@@ -392,11 +392,11 @@ def test_replay() -> None:
         ("dtype=np.int64), device)", "dtype=np.int64))", "does not give rb the script's device"),
         ("dtype=np.int64), device)", "dtype=np.int64), *[device])", "does not give rb the script's device"),
         ("dtype=np.int64), device)", 'dtype=np.int64), "cuda:1")', "does not give rb the script's device"),
-        ("obs = next_obs\n", "obs = next_obs\n        print(rb.device)\n", "may ask for its device"),
-        ("obs = next_obs\n", "obs = next_obs\n        kept = rb\n", "may ask for its device"),
-        ("obs = next_obs\n", "obs = next_obs\n        rb.pos = 0\n", "may ask for its device"),
-        ("obs = next_obs\n", "obs = next_obs\n        draw = rb.sample\n", "may ask for its device"),
-        ("        obs = next_obs\n", "        obs, device = next_obs, 'cpu'\n", "may be another device"),
+        ("obs = next_obs\n", "obs = next_obs\n        print(rb.device)\n", "may depend on its device"),
+        ("obs = next_obs\n", "obs = next_obs\n        kept = rb\n", "may depend on its device"),
+        ("obs = next_obs\n", "obs = next_obs\n        rb.pos = 0\n", "may depend on its device"),
+        ("obs = next_obs\n", "obs = next_obs\n        draw = rb.sample\n", "may depend on its device"),
+        ("        obs = next_obs\n", "        obs, device = next_obs, 'cpu'\n", "may become another device"),
     ],
 )
 def test_replay_is_left_alone(old: str, new: str, why: str) -> None:
@@ -636,7 +636,12 @@ def test_tensor_temperature() -> None:
 @pytest.mark.parametrize(
     ("part", "old", "new", "why"),
     [
-        ("learn", "alpha * values.detach()", "alpha * args.tau * values.detach()", "and no known tensor"),
+        (
+            "learn",
+            "alpha * values.detach()",
+            "alpha * args.tau * values.detach()",
+            "with something not known to be a tensor",
+        ),
         ("learn", "alpha * values.detach()", "alpha**2 * values.detach()", "does more with alpha"),
         ("learn", "alpha * values.detach()", "alpha / values.detach()", "does more with alpha"),
         ("learn", "alpha * values.detach()", "values.detach() / alpha", "does more with alpha"),
@@ -747,10 +752,10 @@ def test_late_append(inside: str) -> None:
 @pytest.mark.parametrize(
     ("parts", "why"),
     [
-        ({"fill": "losses.append(loss)"}, "adds what may have a graph"),
+        ({"fill": "losses.append(loss)"}, "appends what may have a graph"),
         (
             {"fill": "losses.append(loss.item())", "above": "losses = []\nkept = [losses]", "inside": "print(kept)"},
-            "uses it before the epochs have ended, perhaps by another name",
+            "uses it before the epochs have ended, perhaps through another name",
         ),
         ({"fill": "losses.append(loss.item())", "above": "losses = [0.0]"}, "is not emptied right above the epochs"),
     ],

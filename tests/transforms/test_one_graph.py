@@ -74,7 +74,7 @@ NOOPS = [
     NoOp(
         "gradients are read one by one",
         {**PLAIN, "optimize": edited("optimize", "optimizer.step()", "print(agent.a.grad)\noptimizer.step()")},
-        "line {line} uses gradients one by one",
+        "line {line} uses single gradients",
         at="print(agent.a.grad)",
         also=UPDATE,
     ),
@@ -88,7 +88,7 @@ NOOPS = [
     NoOp(
         "the step is conditional",
         {**PLAIN, "optimize": edited("optimize", "optimizer.step()", "if args.seed:\n    optimizer.step()")},
-        "line {line} runs under another condition than the backward pass that it belongs to",
+        "line {line} runs under another condition than its backward pass",
         at="    optimizer.step()",
         also=UPDATE,
     ),
@@ -102,13 +102,13 @@ NOOPS = [
     NoOp(
         "gradients are summed over minibatches",
         {**PLAIN, "optimize": edited("optimize", "optimizer.zero_grad()\n", "")},
-        "does not run zero_grad(), backward() and step(), once and in this order, but backward, step",
+        "must run zero_grad(), backward() and step() once and in this order, but runs backward, step",
         also=UPDATE,
     ),
     NoOp(
         "the rate is a float that changes",
         {**{k: v for k, v in PLAIN.items() if k != "anneal"}, "before_loop": "kept = [optimizer]"},
-        "a float that may change: each value would be compiled anew, and line {line} may leave it",
+        "a float that may change: each value would cause a recompilation, and line {line} may leave it",
         at="kept = [optimizer]",
         also=("update",),
     ),
@@ -168,7 +168,7 @@ NOOPS = [
     NoOp(
         "an optimizer that is cleared and does not step",
         {**PLAIN, **JOINT, "optimize": JOINT["optimize"].replace("\nsecond.step()", "")},
-        "line {line} clears other gradients than those of first",
+        "line {line} clears gradients of another optimizer than first",
         at="second.zero_grad()",
         also=UPDATE,
     ),
@@ -195,7 +195,7 @@ NOOPS = [
     NoOp(
         "two optimizers that clear each other's gradients",
         {**PLAIN, **TWO, "optimize": TWO["optimize"].replace("second.zero_grad", "first.zero_grad")},
-        "clears other gradients than those of second",
+        "clears gradients of another optimizer than second",
         also=UPDATE,
     ),
     NoOp(
@@ -224,7 +224,7 @@ NOOPS = [
             "optimize": "if args.seed:\n    first.zero_grad()\n    pg_loss.backward(retain_graph=True)\n"
             "second.zero_grad()\nloss.backward()\nif args.seed:\n    first.step()\nsecond.step()",
         },
-        "line {line} runs under another condition than the backward pass that it belongs to",
+        "line {line} runs under another condition than its backward pass",
         at="    pg_loss.backward",
         also=UPDATE,
     ),
@@ -496,7 +496,7 @@ def test_other_gradients_cleared_after_the_step() -> None:
     after = {**TWO, "optimize": TWO["optimize"].rstrip() + "\nfirst.zero_grad()\n"}
     step = turn("one-graph", script({**PLAIN, **after}), UPDATE)
     assert isinstance(step.outcome, Skipped)
-    assert "clears other gradients than those of second" in step.outcome.reason
+    assert "clears gradients of another optimizer than second" in step.outcome.reason
 
 
 @pytest.mark.parametrize("changes", [PLAIN, {**PLAIN, **TWO}], ids=["one optimizer", "two"])
@@ -686,7 +686,7 @@ def test_a_retained_graph_that_begins_elsewhere(changes: dict[str, str]) -> None
     assert isinstance(outcome, Applied)
     outcome, _ = of_an_object({**CRITIC, **changes})
     assert isinstance(outcome, Skipped)
-    assert "may compute outside of update()" in outcome.reason
+    assert "may compute a graph outside update()" in outcome.reason
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ NOOPS = [
     NoOp(
         "read for something else",
         {"agent": agent(read="return self.critic(x).view(-1, self.n) / self.n")},
-        "reads self.n for something else than a size",
+        "reads self.n other than as a size",
     ),
     NoOp(
         "read by its name",

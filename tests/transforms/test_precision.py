@@ -146,7 +146,7 @@ NOOPS = [
     NoOp(
         "another dtype",
         {"setup": PARTS["setup"] + "\ntorch.set_default_dtype(torch.float64)"},
-        "computes in another precision than float32",
+        "also computes in other precisions than float32",
     ),
     NoOp(
         "a layer that is not known",
@@ -216,7 +216,7 @@ NOOPS = [
             .replace("nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1))", "nn.Linear(2, 1)")
             .replace("nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 2))", "nn.Linear(2, 2)")
         },
-        "no layer but the heads computes a product of matrices",
+        "only the heads compute matrix products",
     ),
     NoOp(
         "a network that is printed",
@@ -237,7 +237,7 @@ NOOPS = [
     NoOp(
         "another Literal",
         {**TYRO, "stdlib": TYRO["stdlib"] + "\nLiteral = 3"},
-        "the name Literal stands for something else",
+        "the name Literal has another meaning",
     ),
 ]
 

@@ -111,7 +111,7 @@ def noop(title: str, parts: dict[str, str], reason: str = "line {line} may see i
 
 STOPPED = edited("optimize", "optimizer.zero_grad()", "after()\noptimizer.zero_grad()")
 LEFT = "line {line} may leave it to code that runs during an update"
-NO_VARIABLE = "no variable that is made above the training loop"
+NO_VARIABLE = "not a variable bound above the training loop"
 SAVES = "class Saver:\n    def {}(self{}):\n        states.append(optimizer.state_dict())\n\n\n"
 ASKS = "def after():\n    print(optimizer.param_groups[0]['lr'])\n\n"
 ANNEALS = "def anneal():\n    optimizer.param_groups[0]['lr'] *= 0.9\n\n"
@@ -224,7 +224,7 @@ NOOPS = [
     noop(
         "groups that were made before it",
         {"optimizer": "both = [{'params': agent.parameters()}]\noptimizer = optim.Adam(both, lr=args.learning_rate)"},
-        "the groups that it is given may be in use elsewhere",
+        "its groups may be in use elsewhere",
     ),
     noop("its groups", {"before_loop": "groups = optimizer.param_groups"}, LEFT, at="groups ="),
     noop(
@@ -271,7 +271,10 @@ NOOPS = [
         NO_VARIABLE,
     ),
     noop(
-        "deleted", {"end": "del optimizer"}, "line {line} binds its name otherwise, or deletes it", at="del optimizer"
+        "deleted",
+        {"end": "del optimizer"},
+        "line {line} binds its name to something else, or deletes it",
+        at="del optimizer",
     ),
 ]
 

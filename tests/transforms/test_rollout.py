@@ -89,12 +89,12 @@ NOOPS = [
     NoOp(
         "under a condition",
         {"collect": "if args.num_steps > 0:\n    <rollout>"},
-        "the rollout loop stands inside another statement",
+        "the rollout loop is inside another statement",
     ),
     NoOp(
         "under a with",
         {"collect": "with torch.no_grad():\n    <rollout>"},
-        "the rollout loop stands inside another statement",
+        "the rollout loop is inside another statement",
     ),
     NoOp(
         "a return",
@@ -145,7 +145,7 @@ NOOPS = [
     ),
 ]
 
-MADE = "what line {line} makes may be kept, and read global_step"
+MADE = "what line {line} may be kept and read global_step"
 NOOPS += [
     NoOp(title, {"before_loop": "kept = []", "step": PARTS["step"] + "\n" + made}, MADE, at=at)
     for title, made, at in (
@@ -166,7 +166,7 @@ NOOPS += [
     NoOp(
         "a lambda that reads what only the training loop sets",
         {"before_loop": "kept = []", "step": PARTS["step"] + "\nkept.append(lambda: iteration)"},
-        "what line {line} makes may be kept, and read iteration",
+        "what line {line} may be kept and read iteration",
         at="lambda: iteration",
     ),
     NoOp(
@@ -194,7 +194,7 @@ NOOPS += [
             "head": "horizon = 0",
             "step": PARTS["step"] + "\nlater()\nprint(horizon)",
         },
-        "line {line} makes horizon a variable that other functions see",
+        "line {line} shares horizon, which is set here, with other functions",
         at="global horizon",
     ),
     NoOp(

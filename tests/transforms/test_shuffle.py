@@ -269,7 +269,7 @@ NOOPS = [
     NoOp(
         "a sampler whose length is asked for",
         {**SAMPLERS, "minibatches": SAMPLED, "report": PARTS["report"] + "\nprint(len(order))"},
-        "order is used for more than the minibatches",
+        "order is used for more than minibatches",
     ),
     NoOp(
         "a sampler of another number of steps",
@@ -284,7 +284,7 @@ NOOPS = [
     NoOp(
         "sampled lists that are printed",
         {**SAMPLERS, "minibatches": SAMPLED, "metrics": PARTS["metrics"] + "\nprint(mb_inds)"},
-        "line {line} uses mb_inds for more than to index a tensor",
+        "line {line} uses mb_inds for more than indexing a tensor",
         at="print(mb_inds)",
     ),
     *(
@@ -294,7 +294,7 @@ NOOPS = [
                 **minibatches("mb_inds = b_inds[start:end]", f"mb_inds = {cut}"),
                 "metrics": PARTS["metrics"] + "\nprint(mb_inds)",
             },
-            "uses mb_inds for more than to index a tensor" if how == "LongTensor" else "does not begin by slicing",
+            "uses mb_inds for more than indexing a tensor" if how == "LongTensor" else "does not begin by slicing",
         )
         for how, cut in (
             ("LongTensor", "torch.LongTensor(b_inds[start:end])"),
@@ -310,7 +310,7 @@ NOOPS = [
                 "flatten": PARTS["flatten"] + DICT + more,
                 "metrics": PARTS["metrics"] + "\nmb_obs = {key: part[mb_inds] for key, part in b_parts.items()}",
             },
-            "line {line} uses mb_inds for more than to index a tensor",
+            "line {line} uses mb_inds for more than indexing a tensor",
             at="part[mb_inds]",
         )
         for how, more in (
@@ -326,13 +326,13 @@ NOOPS = [
             "functions": "\ndef clipped(x, cap):\n    return torch.clamp(x, max=cap), cap\n\n",
             "flatten": PARTS["flatten"] + "\ncap, b_advantages = clipped(b_advantages, 9.0)\n",
         },
-        "line {line} uses mb_inds for more than to index a tensor",
+        "line {line} uses mb_inds for more than indexing a tensor",
         at="b_advantages[mb_inds]",
     ),
     NoOp(
         "torch already",
         {"minibatches": AFTER},
-        "the minibatches are drawn by torch.randperm already",
+        "the minibatches are already drawn by torch.randperm",
         kind="not needed",
     ),
     NoOp(
@@ -343,7 +343,7 @@ NOOPS = [
                 "order = torch.randperm(args.batch_size).to(device)\n    for mb_inds in order.split(",
             )
         },
-        "the minibatches are drawn by torch.randperm already, as order",
+        "the minibatches are already drawn by torch.randperm, as order",
         kind="not needed",
     ),
     NoOp(
@@ -419,7 +419,7 @@ NOOPS = [
     NoOp(
         "the indices index numpy",
         {"metrics": PARTS["metrics"] + "\nseen = np.zeros(args.batch_size)\nseen[mb_inds] = 1"},
-        "line {line} uses mb_inds for more than to index a tensor",
+        "line {line} uses mb_inds for more than indexing a tensor",
         at="seen[mb_inds] = 1",
     ),
     NoOp(
@@ -440,7 +440,7 @@ NOOPS = [
         "the minibatch loop is not a for loop over slice starts",
     ),
     *(
-        NoOp(title, {"minibatches": by_environment(old, new)}, "uses mbenvinds for more than to index a tensor")
+        NoOp(title, {"minibatches": by_environment(old, new)}, "uses mbenvinds for more than indexing a tensor")
         for title, old, new in (
             ("a grid that is looked at elsewhere", "clipfracs = []", "clipfracs = [flatinds.max()]"),
             ("a grid that is not of all indices", "np.arange(args.batch_size)", "np.arange(1, args.batch_size + 1)"),
@@ -454,7 +454,7 @@ NOOPS = [
     NoOp(
         "columns that index numpy",
         {"minibatches": BY_ENVIRONMENT, "metrics": PARTS["metrics"] + "\nenvs.age[mb_inds]"},
-        "uses mbenvinds for more than to index a tensor",
+        "uses mbenvinds for more than indexing a tensor",
     ),
 ]
 
@@ -471,7 +471,7 @@ def test_rewrite(rewrite: Rewrite) -> None:
 
 RESEED = "def reseed(n):\n    np.random.seed(n)\n\n\n"
 EPOCH = edited("minibatches", "np.random.shuffle", "<seeded>\nnp.random.shuffle")
-STATE = "line {line} sets a random state, from which the permutations may follow"
+STATE = "line {line} sets a random state, which may determine the permutations"
 NOOPS += [
     NoOp(f"seeded in each epoch, {title}", {"minibatches": EPOCH, "seeded": seeded, **parts}, STATE, at=at)
     for title, seeded, parts, at in (

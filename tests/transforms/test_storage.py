@@ -230,7 +230,7 @@ NOOPS = [
     NoOp(
         "the rollout under a condition",
         {"collect": "if args.num_steps > 0:\n    <rollout>"},
-        "the rollout loop stands inside another statement",
+        "the rollout loop is inside another statement",
     ),
     NoOp(
         "a rollout over nested loops",
@@ -305,7 +305,7 @@ NOOPS = [
         "asked how often it was written",
         {"report": "print([b for b in (obs._version, actions._version, logprobs._version)])\n"
                    "print(rewards._version, dones._version, values._version)"},
-        "asks for its _version, which may tell which memory it is",
+        "reads its _version, which may identify its memory",
         at="print([b for b",
     ),
 ]  # fmt: skip

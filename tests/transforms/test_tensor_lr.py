@@ -243,7 +243,7 @@ NOOPS = [
     NoOp(
         "an optimizer that takes no tensor",
         {"optimizer": "optimizer = optim.LBFGS(agent.parameters(), lr=args.learning_rate)"},
-        "optimizer: LBFGS is not known to take a tensor learning rate",
+        "optimizer: LBFGS is not known to accept a tensor learning rate",
     ),
     NoOp(
         "an optimizer of the script's own",
@@ -251,7 +251,7 @@ NOOPS = [
             "functions": "class Plain(optim.Optimizer):\n    pass\n\n\n",
             "optimizer": "optimizer = Plain(agent.parameters(), lr=args.learning_rate)",
         },
-        "optimizer: its class is not known to take a tensor learning rate",
+        "optimizer: its class is not known to accept a tensor learning rate",
     ),
     NoOp(
         "arguments that are not seen",
@@ -273,7 +273,7 @@ NOOPS = [
     NoOp(
         "foreach",
         {"optimizer": "optimizer = optim.Adam(agent.parameters(), lr=args.learning_rate, foreach=True)"},
-        "optimizer: foreach=True takes no tensor learning rate unless the optimizer is capturable",
+        "optimizer: foreach=True accepts a tensor learning rate only if the optimizer is capturable",
     ),
     NoOp(
         "a tensor, of which a function of the script's has one of the same name that is none",
@@ -281,7 +281,7 @@ NOOPS = [
             "functions": "def half(rate):\n    rate = rate / 2\n    return rate\n\n\n",
             "anneal": f"rate = torch.tensor(half(0.1))\n{RATE} = rate",
         },
-        "optimizer: the rate on line {line} may be a tensor already: write float(rate)",
+        "optimizer: the rate on line {line} may already be a tensor: write float(rate)",
         at=f"{RATE} = rate",
     ),
     NoOp(
@@ -337,7 +337,7 @@ REWRITES += [
             + EACH_GROUP.format(name="other", write=f"{GROUP_RATE} = 0.0"),
             **READ,
         },
-        notes=("other: its class is not known to take a tensor learning rate",),
+        notes=("other: its class is not known to accept a tensor learning rate",),
     ),
 ]
 NOOPS += [

@@ -84,7 +84,7 @@ def test_the_scripts_own_word_on_vectors_is_kept(own: str) -> None:
     step = next(s for s in convert(script(parts), tune=True).steps if s.transform.name == "tune-host")
     assert isinstance(step.outcome, Skipped)
     assert step.outcome.kind == "not needed"
-    assert "steers Inductor's check of the processor itself" in step.outcome.reason
+    assert "already configures Inductor's check of the processor" in step.outcome.reason
 
 
 @pytest.mark.parametrize(
@@ -168,32 +168,32 @@ NOOPS = [
     NoOp(
         "a variable of OpenMP",
         {**POOL, "stdlib": "import os\nos.environ['OMP_NUM_THREADS'] = '2'"},
-        "line {line} names a variable of OpenMP itself",
+        "line {line} already sets a variable of OpenMP",
         at="OMP_NUM_THREADS",
         kind="not needed",
     ),
     NoOp(
         "a single thread",
         {**POOL, "setup": 'torch.set_num_threads(1)\ndevice = torch.device("cpu")'},
-        "line {line} leaves torch a single thread",
+        "line {line} limits torch to a single thread",
         at="set_num_threads",
         kind="not needed",
     ),
     NoOp(
         "an import that may fail",
         {**POOL, "stdlib": "try:\n    import torch\nexcept ImportError:\n    raise SystemExit"},
-        "line {line} holds an import that may load torch",
+        "line {line} contains an import that may load torch",
         at="try:",
     ),
     NoOp(
         "a script that steers its memory",
         {**CONVOLUTIONS, "stdlib": "import ctypes\nctypes.CDLL('libc.so.6').mallopt(-1, 1 << 30)"},
-        "line {line} steers the C library's memory itself",
+        "line {line} already configures the C library's memory",
         at="mallopt",
         kind="not needed",
     ),
     NoOp("another sys", {**CONVOLUTIONS, "setup": 'sys = 1\ndevice = torch.device("cpu")'}, "the name sys is taken"),
-    NoOp("small networks", {}, "no network that rollouts train, of a class of this file, has conv", kind="not needed"),
+    NoOp("small networks", {}, "no network of this file that rollouts train has conv", kind="not needed"),
     NoOp(
         "another os",
         {**POOL, "third_party": "import envpool\nfrom machine import os"},

@@ -118,7 +118,7 @@ def test_what_is_not_known_is_followed_no_further(report: str) -> None:
 def test_what_tells_that_there_is_a_graph(report: str) -> None:
     outcome = of_update(report)
     assert isinstance(outcome, Skipped)
-    assert "which a result of update" in outcome.reason
+    assert "which results of update" in outcome.reason
     assert ".detach()" in outcome.reason
 
 

@@ -31,7 +31,7 @@ def bound_to(tree: Tree, node: ast.Name | ast.Attribute, *, own: bool = False) -
                 yield _assigned(tree, name)
     for parameter in tree.of(ast.arg):
         if parameter.arg == node.id and (not own or tree.parents[tree.parents[parameter]] is owner):
-            yield from _given(tree, parameter)
+            yield from _arguments_for(tree, parameter)
     defined: list[ast.FunctionDef | ast.ClassDef] = [*tree.of(ast.FunctionDef), *tree.of(ast.ClassDef)]
     if any(one.name == node.id for one in defined):
         yield None
@@ -59,7 +59,7 @@ def _assigned(tree: Tree, target: ast.expr) -> ast.expr | None:
     return None
 
 
-def _given(tree: Tree, parameter: ast.arg) -> Iterator[ast.expr | None]:
+def _arguments_for(tree: Tree, parameter: ast.arg) -> Iterator[ast.expr | None]:
     """The arguments that calls pass for a parameter of a function or a constructor of this file."""
     function = next(n for n in tree.ancestors(parameter) if isinstance(n, (ast.FunctionDef, ast.Lambda)))
     owner = tree.parents[function]

@@ -59,7 +59,7 @@ def _own_reads(tree: Tree, own: set[str], everywhere: set[str], made: AbstractSe
         for n in tree.of(ast.Name)
         if n.id in own and isinstance(n.ctx, ast.Load)
         if not _is_handed_on(tree, n, made)
-        if n.id in everywhere or any(n.id in _binds(outer) for outer in tree.ancestors(n))
+        if n.id in everywhere or any(n.id in _names_bound(outer) for outer in tree.ancestors(n))
     )
 
 
@@ -78,7 +78,7 @@ def _manner(parent: ast.AST, name: ast.Name) -> str:
     return f"{type(parent).__name__}.{getattr(parent, 'attr', '')}"
 
 
-def _binds(node: ast.AST) -> frozenset[str]:
+def _names_bound(node: ast.AST) -> frozenset[str]:
     """The names that a scope binds, including builtins' names by imports; none for a node that is no scope."""
     if isinstance(node, ast.Lambda):
         return frozenset(parameters(node)) | access(node.body).binds

@@ -204,10 +204,10 @@ def _is_no_part(roles: Roles, attribute: str) -> bool:
     given = {target: value for stmt in tree.of(ast.Assign) for target, value in pairwise(stmt)}
     stores = [n for n in stored(roles, attribute) if not isinstance(tree.parents[n], ast.AugAssign)]
     by_text = any(node.value == attribute for node in tree.of(ast.Constant))
-    return bool(stores) and not by_text and all(n in given and _is_plain(roles, given[n], attribute) for n in stores)
+    return bool(stores) and not by_text and all(n in given and _is_data(roles, given[n], attribute) for n in stores)
 
 
-def _is_plain(roles: Roles, value: ast.expr, attribute: str) -> bool:
+def _is_data(roles: Roles, value: ast.expr, attribute: str) -> bool:
     """Whether a value is a number, a text, a container or a tensor, or the result of a tensor method of the
     attribute."""
     value = without_methods(value, OF["tensor"])

@@ -38,7 +38,7 @@ SCALING = ("step", "unscale_")
 """Methods of gradient scalers, torch's or similar, that take an optimizer and leave its rate alone."""
 
 
-class Uses:
+class RateUses:
     """All uses of an optimizer's learning rate, as far as its name in a scope shows.
 
     A parameter that it is passed for, or a loop's variable over a tuple display of optimizers, is another name for it,
@@ -158,7 +158,7 @@ class Uses:
         if isinstance(parent, ast.Attribute):
             self._attribute(parent)
         elif isinstance(call, ast.Call) and call.func is not node:
-            self._given(call, node)
+            self._argument(call, node)
         elif isinstance(parent, (ast.Tuple, ast.List)) and isinstance(parents[parent], ast.For):
             self._looped(parents[parent], parent)
         elif isinstance(parent, ast.FormattedValue):
@@ -261,7 +261,7 @@ class Uses:
 
     # --- other names of it ---------------------------------------------------------------------------------
 
-    def _given(self, call: ast.Call, node: ast.expr) -> None:
+    def _argument(self, call: ast.Call, node: ast.expr) -> None:
         """Check a call that takes the optimizer as an argument."""
         function, qualified = unparse(call.func), self._tree.qualified(call.func) or ""
         if qualified.startswith("torch."):
@@ -328,7 +328,7 @@ class Uses:
             and name in parameters(scope)
             and any(isinstance(n, ast.Name) and n.id == name and not isinstance(n.ctx, ast.Load) for n in walk(scope))
         )
-        inner = Uses(self._roles, name, scope, self._seen | {key})
+        inner = RateUses(self._roles, name, scope, self._seen | {key})
         self.obstacle = inner.obstacle or self.obstacle
         if rebound or inner.shown:
             self.obstacle = f"line {where.lineno} gives the optimizer another name, whose uses are not understood"

@@ -88,7 +88,7 @@ def _reached(roles: Roles, values: Collection[ast.expr]) -> set[str] | None:
             if node.id in found:
                 continue
             found.add(node.id)
-            bound = _bound(roles, node.id)
+            bound = _all_values(roles, node.id)
             if not bound:
                 return None
             if node.id not in roles.modules:
@@ -96,7 +96,7 @@ def _reached(roles: Roles, values: Collection[ast.expr]) -> set[str] | None:
     return found
 
 
-def _bound(roles: Roles, name: str) -> list[ast.expr]:
+def _all_values(roles: Roles, name: str) -> list[ast.expr]:
     """All values of a name, also in extracted functions in which it means the same; empty if some are unknown."""
     extracted = [roles.tree.definition(f.name) for f in roles.history.functions.values()]
     found = []

@@ -1,8 +1,8 @@
 """The transforms, in the order in which they are applied.
 
-The first bring rollout and update into one loop, beside the networks and buffers that they use. Rewrites of
-the loop's own statements follow, while everything stands in one place; then the phases are extracted, so that
-the functions' signatures follow from what the rewrites left; then the functions are compiled and captured.
+The first bring rollout and update into one loop, next to the networks and buffers that they use. Then the loop's own
+statements are rewritten while they are all in one place. Then the phases are extracted, so the signatures of the
+functions follow from what the rewrites left. Finally the functions are compiled and captured.
 """
 
 from transformer.transforms.advantages import gae, gae_hoist, last_step
@@ -49,7 +49,7 @@ from transformer.transforms.update import (
 )
 
 GATHERING: tuple[Transform, ...] = (dissolve.TRANSFORM, inline.TRANSFORM)
-"""Those that need no recognised training loop, and bring scripts into the form in which there is one."""
+"""The transforms that need no recognised training loop, and give scripts the form in which there is one."""
 
 ORDER: tuple[Transform, ...] = (
     *GATHERING,
@@ -99,5 +99,4 @@ FORMERLY: dict[str, str | None] = {
     "late-exit": None,
     "no-grad": None,
 }
-"""Names that transforms had, which users may have written down: of the transform that has its work today; None where
-none has."""
+"""Former names of transforms, which users may have written down: each with the present name, or None."""

@@ -1,4 +1,4 @@
-"""What a transform is: a description, and a function from a state of the script to its rewrite."""
+"""The parts of a transform: a description, and a function from a state of the script to a rewrite."""
 
 from __future__ import annotations
 
@@ -17,38 +17,37 @@ SkipKind: TypeAlias = Literal["not needed", "left as it was"]
 
 @dataclass(frozen=True)
 class Rewrite:
-    """What a transform makes of a state, and all that comes of it."""
+    """The result of a transform on a state."""
 
     edits: Edits | State
-    """The edits; or the state that several edits have made, one after the other."""
+    """The edits, or the state after several successive edits."""
     history: History | None = None
-    """What later transforms know; what they knew before, where None."""
+    """What later transforms know; if None, it is unchanged."""
     notes: tuple[str, ...] = ()
     """Sentences for the reader."""
     warnings: tuple[Diagnostic, ...] = ()
     brief: str = ""
-    """What the script has then, in at most 50 characters, where that is not what the transform's own words say."""
+    """The property that the script now has, in at most 50 characters, if the transform's own words do not fit."""
     recommended: bool = True
-    """Whether a run should use the flag behind which it stands, where it is one."""
+    """Whether a run should set the flag of this transform, if it has one."""
     headlines: tuple[str, ...] = ()
-    """Those of the notes that a reader should see first: what is not fast, why, and what to change."""
+    """The notes to show first: what is not fast, why, and what to change."""
 
 
 ON_CPU = "the script names no device, and computes on the CPU"
 """Why nothing is captured: told beside the commands."""
 NO_DEVICE = "the script names no device: `--target cpu` says that it trains on a CPU"
-"""Why what is for CPUs alone is left out."""
+"""Why transforms for CPUs only are left out."""
 BOTH: tuple[Kind, ...] = ("on-policy", "off-policy")
 ALL: tuple[Kind, ...] = (*BOTH, "update")
-"""Also for the loops of an update whose environment is stepped elsewhere."""
+"""Includes the loops of an update in scripts that step the environment elsewhere."""
 
 
 class Skip(Exception):
     """Raised by a transform that leaves the script as it was.
 
-    What it is for may be there, and is not known to be right to change.
-
-    Its message is the reason shown to the user. Where it has learned or seen something all the same, that is kept.
+    What it changes may be there, but is not shown to be safe to change. The message is the reason shown to the user.
+    What the transform has learned or noticed anyway is kept.
     """
 
     kind: SkipKind = "left as it was"
@@ -67,17 +66,17 @@ class Skip(Exception):
 
 
 class NotNeeded(Skip):
-    """Raised by a transform for which there is nothing in the script: what it changes is not there, or is done."""
+    """Raised by a transform that has nothing to change in the script: it is not there, or already done."""
 
     kind: SkipKind = "not needed"
 
 
 def skipped(places: Sequence[Skip], otherwise: str) -> Skip:
-    """The skip of a transform that was skipped in each place: left as it was where one of them was.
+    """The skip of a transform that was skipped at each place: left as it was, if one of the places was.
 
     Args:
-        places: the skip of each place that the transform might have changed.
-        otherwise: why it is not needed where there are none.
+        places: the skip at each place that the transform might have changed.
+        otherwise: why it is not needed if there are no places.
     """
     reason = "; ".join(dict.fromkeys(map(str, places)))
     held = any(place.kind == "left as it was" for place in places)
@@ -86,46 +85,46 @@ def skipped(places: Sequence[Skip], otherwise: str) -> Skip:
 
 @dataclass(frozen=True)
 class TransformInfo:
-    """What is told of a transform everywhere: `--help`, `transforms`, `explain`, the diff view, docs/transforms.md."""
+    """The description of a transform for `--help`, `transforms`, `explain`, the diff view and docs/transforms.md."""
 
     name: str
     brief: str
-    """What the script has then, in at most 50 characters: the report's words."""
+    """The property that the script has afterwards, in at most 50 characters, for the report."""
     summary: str
     """One line, imperative, no full stop."""
     applies: str
-    """The condition under which it is right, as the end of a sentence that begins with "Applies"."""
+    """The condition under which it is safe, as the end of a sentence that begins with "Applies"."""
     safety: str
-    """Why the results stay equal: a short paragraph."""
+    """Why the results are equal: a short paragraph."""
     costs: str
-    """What it costs where the script is left as it was, and what to write instead: told below the reason."""
+    """The cost of leaving the script as it was, and what to write instead; shown below the reason."""
     needs: tuple[str, ...]
-    """Names of the transforms that must be applied before it."""
+    """Names of the transforms that must have been applied."""
     before: str
     after: str
-    """A small before/after example, Python source."""
+    """A small example before and after, as Python source."""
     option: Literal["", "tune", "measure", "distribute", "workers", "checkpoint", "precision", "fuse_envs"] = ""
-    """The option that asks for it; the core, which makes a script fast anywhere, is applied without one."""
+    """The option that requests it; the core, which speeds up scripts everywhere, needs none."""
     instead_of: str = ""
-    """The transform whose work it does in another way, where that one did not apply."""
+    """The transform that this one replaces if that did not apply."""
     headline: str = ""
-    """What is not fast where the script is left as it was, if a reader should see that first."""
+    """What is not fast if the script is left as it was, if that should be shown first."""
     prepares: bool = False
-    """Whether it only prepares what others compile, and is left out where nothing is compiled."""
+    """Whether it only prepares what others compile, and is left out if nothing is compiled."""
     regroups: str = ""
-    """What it computes in another order of arithmetic on purpose, so that bits differ there under the flags; `verify`
-    gives the script what the original's order gives, and compares all else bit by bit."""
+    """Arithmetic that it reorders on purpose, so that bits differ under the flags; `verify` patches the script to use
+    the original's order, and compares everything else bit by bit."""
 
 
 @dataclass(frozen=True)
 class Transform:
-    """A transform: `apply` returns the rewrite of a state, which it leaves as it is.
+    """A transform: `apply` returns the rewrite of a state, without changing the state.
 
-    It raises :class:`Skip` with the reason where it leaves the script as it was, :class:`NotNeeded` where there is
-    nothing for it to do.
+    It raises :class:`Skip` with the reason if it leaves the script as it was, :class:`NotNeeded` if there is nothing to
+    change.
     """
 
     info: TransformInfo
     apply: Callable[[State], Rewrite]
     kinds: tuple[Kind, ...] = ("on-policy",)
-    """The kinds of training that it is for."""
+    """The kinds of training to which it applies."""

@@ -1,8 +1,8 @@
-"""Moving a region of statements into a function whose signature follows from dataflow.
+"""Move a region of statements into a function whose signature follows from dataflow.
 
-A name becomes a parameter if the region reads it and the training loop rebinds it; what the loop leaves
-alone (args, envs, writer, the networks) is read from the enclosing scope, as one writes it by hand. A name
-becomes a result if the region binds it and it is read afterwards, in the next turn of the loop included.
+A name becomes a parameter if the region reads it and the training loop rebinds it; what the loop leaves alone (args,
+envs, writer, the networks) is read from the enclosing scope, as one would write it by hand. A name becomes a result if
+the region binds it and it is read afterwards, including in the next turn of the loop.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Signature:
     params: tuple[str, ...]
     results: tuple[str, ...]
     unset: tuple[str, ...] = ()
-    """Parameters that only the training loop sets, and perhaps after the first call: see `set_first`."""
+    """Parameters that only the training loop sets, perhaps after the first call: see `set_first`."""
     never: tuple[str, ...] = ()
     """Results that are set in every call or in none, as the script's arguments say; they are None in the others."""
 
@@ -55,13 +55,13 @@ def signature(
     variant: frozenset[str] | None = None,
     above: Sequence[ast.stmt] = (),
 ) -> Signature:
-    """What goes into a region and what comes out.
+    """The parameters and results of a region.
 
     Args:
         roles: the script that the region belongs to.
         region: consecutive statements of one block.
-        scope: the scope whose names it uses; the training scope where None.
-        variant: names that become parameters where they are read; what the training loop binds where None.
+        scope: the scope whose names it uses; if None, the training scope.
+        variant: names that become parameters if they are read; if None, those that the training loop binds.
         above: statements of the region that stay outside the function, above its call.
 
     Raises:
@@ -112,7 +112,7 @@ def _is_set_or_never(roles: Roles, name: str, region: Sequence[ast.stmt], local:
 
 
 def _begins_in_loop(roles: Roles, name: str) -> bool:
-    """Whether a name is bound nowhere but in the training loop, which runs once, and nothing asks whether it is."""
+    """Whether a name is bound only in the training loop, which runs once, and nothing tests whether it is bound."""
     tree = roles.tree
     inside = set(walk(roles.outermost))
     elsewhere = {n for s in statements(roles.scope.body) if s not in inside for n in access(s).binds}
@@ -128,14 +128,15 @@ def _begins_in_loop(roles: Roles, name: str) -> bool:
 
 
 def set_first(roles: Roles, edits: Edits, sig: Signature) -> None:
-    """Bind above the training loop what may be unset at a call, and would end the original where it is read unset."""
+    """Bind above the training loop the names that may be unset at a call; reading them unset would stop the
+    original."""
     if sig.unset:
         comment = "# Set by the loop below, perhaps not in its first turn; functions can only take what is set"
         edits.before(roles.outermost, f"{comment}\n{' = '.join(sig.unset)} = None")
 
 
 def check_moveable(tree: Tree, region: Sequence[ast.stmt]) -> None:
-    """Statements that mean something else in a function of their own.
+    """Check for statements that have another meaning in a function of their own.
 
     Raises:
         Skip: there is one.
@@ -153,17 +154,17 @@ def check_moveable(tree: Tree, region: Sequence[ast.stmt]) -> None:
             if isinstance(node, (ast.Yield, ast.YieldFrom, ast.Await, ast.NamedExpr)):
                 raise Skip(f"line {node.lineno} has a {type(node).__name__.lower()} expression")
             if isinstance(node, ast.Name) and node.id in ("super", "__class__"):
-                raise Skip(f"line {node.lineno} uses {node.id}, which means something else in a function of its own")
+                raise Skip(f"line {node.lineno} uses {node.id}, which has another meaning in a separate function")
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 if node.func.id in ("locals", "globals", "exec", "eval") or (node.func.id == "vars" and not node.args):
-                    raise Skip(f"line {node.lineno} calls {node.func.id}(), which sees the names around it")
+                    raise Skip(f"line {node.lineno} calls {node.func.id}(), which depends on the local names")
 
 
 def check_not_shared(tree: Tree, scope: Scope, region: Sequence[ast.stmt], binds: frozenset[str]) -> None:
-    """A function elsewhere that reads a name from the training scope would no longer see the region's value.
+    """Check that no function elsewhere reads a name that the region would no longer set in the training scope.
 
     Raises:
-        Skip: there is one.
+        Skip: one does.
     """
     inside = {n for s in region for n in walk(s)}
     for node in _functions_in(scope):
@@ -175,7 +176,7 @@ def check_not_shared(tree: Tree, scope: Scope, region: Sequence[ast.stmt], binds
 
 
 def check_own(tree: Tree, region: Sequence[ast.stmt], own: frozenset[str], carried: frozenset[str]) -> None:
-    """Variables of the new function must be its own: read by nothing that outlives a call, set by no other function.
+    """Check that the new function's variables are private: not read after a call, not set by other functions.
 
     Args:
         tree: the script that the region belongs to.
@@ -187,15 +188,15 @@ def check_own(tree: Tree, region: Sequence[ast.stmt], own: frozenset[str], carri
         Skip: they may not be.
     """
     for name, line in sorted(kept_for_later(tree, region, own, carried).items(), key=lambda found: found[1]):
-        raise Skip(f"what line {line} makes may be kept, and read {name} when the loop has changed it")
+        raise Skip(f"the function made on line {line} may be kept and read {name} after the loop has changed it")
     for node in tree.nodes:
         if isinstance(node, (ast.Global, ast.Nonlocal)) and own & {*node.names}:
             name = sorted(own & {*node.names})[0]
-            raise Skip(f"line {node.lineno} makes {name} a variable that other functions see, which is set here")
+            raise Skip(f"line {node.lineno} shares {name}, which is set here, with other functions")
 
 
 def _functions_in(scope: Scope) -> list[Nested | ast.GeneratorExp]:
-    """The functions and generators whose free names are the scope's: those inside functions have their names first."""
+    """The functions and generators whose free names are the scope's; outer functions' names take precedence."""
     found: list[Nested | ast.GeneratorExp] = []
     pending: list[ast.AST] = list(children(scope))
     while pending:
@@ -237,15 +238,15 @@ def extract(
     detach: bool = False,
     above: Sequence[ast.stmt] = (),
 ) -> Function:
-    """Move `region` into a new function `role` (or role_1, ... where the name is taken) and call it instead.
+    """Move `region` into a new function `role` (or role_1, ... if the name is taken) and call it instead.
 
     Args:
         state: the state that `region` belongs to.
-        edits: where the edits are noted.
+        edits: receives the edits.
         region: consecutive statements of one block.
         role: the wanted name.
         doc: the function's one-line docstring.
-        detach: return tensors detached from the autograd graph, which nothing may use after the backward pass.
+        detach: return tensors detached from the graph, which nothing may use after the backward pass.
         above: statements of the region that stay outside, above the call; they may not depend on the others.
 
     Raises:
@@ -278,7 +279,9 @@ def extract(
     perhaps = {r for r in graphs if r not in in_graph and roles.get(World).is_tensor(r)}
     follows = detach and roles.kind == "on-policy" and in_graph
     if follows and (held := roles.get(Graphs).seen(in_graph, region)) is not None:
-        raise Skip(f"line {held.lineno} {held.what}, which a result of {name}() has not: use `.detach()` or `.item()`")
+        raise Skip(
+            f"line {held.lineno} {held.what}, which results of {name}() do not have: use `.detach()` or `.item()`"
+        )
     in_graph |= perhaps
     in_graph -= _shown(roles, region, perhaps if follows else in_graph)
     whole = {r for r in sig.never if all(tensors.tensor(value) for _, value in roles.assignments(r))}
@@ -300,7 +303,7 @@ def extract(
 
 
 def _shown(roles: Roles, region: Sequence[ast.stmt], names: Collection[str]) -> set[str]:
-    """Names of which code outside of a region may tell whether they have a graph."""
+    """Names for which code outside the region may tell whether they have a graph."""
     inside, found = {n for stmt in region for n in walk(stmt)}, set[str]()
     for read in (n for n in roles.tree.of(ast.Name) if n.id in names and n not in inside):
         ours = read.id not in found and isinstance(read.ctx, ast.Load) and roles.is_ours(read)
@@ -311,14 +314,14 @@ def _shown(roles: Roles, region: Sequence[ast.stmt], names: Collection[str]) -> 
 
 
 def _takes_values(roles: Roles, read: ast.Name) -> bool:
-    """Whether nothing but values are taken of a tensor where it is read: `x.mean().item()`, `f"{x:.3f}"`."""
+    """Whether a read of a tensor uses only its values: `x.mean().item()`, `f"{x:.3f}"`."""
     node: ast.AST = read
     outer = roles.tree.parents[read]
     if isinstance(outer, ast.FormattedValue):
         return outer.conversion == -1 and (outer.format_spec is not None or roles.get(Shapes).rank(read) == 0)
     computed = isinstance(outer, (ast.BinOp, ast.UnaryOp)) and not isinstance(outer.op, ast.Mod)  # "%s" % x
     if computed and without_gradients(roles.tree, read):
-        return True  # what is computed of it has none
+        return True  # a result without a graph
     while isinstance(outer, ast.Attribute) and outer.attr in STAYS - LEAVES and outer.value is node:
         node = roles.tree.parents[outer]
         if not isinstance(node, ast.Call) or node.func is not outer:
@@ -328,12 +331,12 @@ def _takes_values(roles: Roles, read: ast.Name) -> bool:
 
 
 def _is_tensor(param: str, tensors: Tensors, given: Mapping[str, ast.stmt], begin: ast.stmt) -> bool:
-    """Whether a parameter is known to be a tensor: what a statement above the call gives, or what it was before."""
+    """Whether a parameter is known to be a tensor: bound by a statement above the call, or before."""
     return tensors.tensor_after(param, given[param]) if param in given else tensors.tensors_before(param, begin)
 
 
 def _rejoin(state: State, edits: Edits, region: Sequence[ast.stmt], shift: int) -> None:
-    """Statements that a formatter had broken only for want of columns are joined where they now have them."""
+    """Join statements that a formatter split for lack of columns, if they now fit."""
     broken = [s for s in statements(region) if s.end_lineno != s.lineno and not hasattr(s, "body")]
     texts = [state.tree.text(s) + "\n" for s in broken]
     there, here = ([(t, s.col_offset + by) for t, s in zip(texts, broken, strict=True)] for by in (0, shift))
@@ -344,7 +347,7 @@ def _rejoin(state: State, edits: Edits, region: Sequence[ast.stmt], shift: int) 
 
 
 def _without_graph(tree: Tree, region: Sequence[ast.stmt], name: str) -> bool:
-    """Whether a region binds a name under torch.no_grad() alone."""
+    """Whether a region binds a name only under torch.no_grad()."""
     binding = [s for s in statements(region) if name in access(s).binds]
     return all(without_gradients(tree, stmt) for stmt in binding)
 
@@ -371,8 +374,8 @@ def define(
 
 
 def top_level(tree: Tree, node: ast.AST) -> ast.stmt:
-    """The module's statement that holds `node`."""
+    """The statement of the module that contains `node`."""
     for stmt in tree.root.body:
         if stmt is node or stmt in tree.ancestors(node):
             return stmt
-    raise AssertionError("every node stands in the module")
+    raise AssertionError("every node is in the module")

@@ -70,13 +70,13 @@ class KnownArrays:
         if (name, scope) in self._entered:
             return "array"  # its previous value, which the other assignments cover
         self._entered.add((name, scope))
-        found = set(self._bound(name, scope))
+        found = set(self._kinds_bound(name, scope))
         if isinstance(scope, ast.FunctionDef) and name in parameters(scope):
             found |= set(self._passed(name, scope))
         self._entered.discard((name, scope))
         return None if None in found or not found else "tensor" if found == {"tensor"} else "array"
 
-    def _bound(self, name: str, scope: Scope) -> Iterator[Kind | None]:
+    def _kinds_bound(self, name: str, scope: Scope) -> Iterator[Kind | None]:
         for stmt in statements(scope.body):
             if name not in access(stmt).binds:
                 continue

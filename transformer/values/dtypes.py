@@ -31,7 +31,7 @@ class Dtypes:
     def _float32(self, node: ast.expr, stmt: ast.stmt) -> bool:
         if isinstance(node, ast.Name):
             bindings = list(self._tensors.bindings(node.id, stmt))
-            return bool(bindings) and all(b is not None and self._bound(node.id, b) for b in bindings)
+            return bool(bindings) and all(b is not None and self._is_bound_to_float32(node.id, b) for b in bindings)
         if isinstance(node, ast.BinOp):
             sides = (node.left, node.right)
             if isinstance(node.op, ast.MatMult):  # a product may be computed in another precision, as a network's are
@@ -51,7 +51,7 @@ class Dtypes:
         number = isinstance(node, ast.Constant) or not self._tensors.tensor_at(node, stmt)
         return number or self._float32(node, stmt)
 
-    def _bound(self, name: str, stmt: ast.stmt) -> bool:
+    def _is_bound_to_float32(self, name: str, stmt: ast.stmt) -> bool:
         if (name, stmt) in self._busy:
             return True
         self._busy.add((name, stmt))

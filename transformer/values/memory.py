@@ -74,7 +74,7 @@ class Memory:
             return False
         names = self.shared_with({value.id}) - self._copied_into
         changed = changed_in_place(self._body) - self._copied_into
-        return not names & changed and not any(names & given for given in self._given())
+        return not names & changed and not any(names & given for given in self._escaping())
 
     def _is_made_new(self, name: ast.Name) -> bool:
         """Whether a name holds a network's new result, and no other name does."""
@@ -95,7 +95,7 @@ class Memory:
         places = [i for i, t in enumerate(target.elts) if isinstance(t, ast.Name) and t.id == name]
         return len(places) == 1 and Results(self._roles, call).is_new(places[0], len(target.elts))
 
-    def _given(self) -> Iterator[set[str]]:
+    def _escaping(self) -> Iterator[set[str]]:
         """For each call, the names passed to it whose memory it may keep or change."""
         for stmt in statements(self._body):
             for node in walk(stmt):

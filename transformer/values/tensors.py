@@ -184,7 +184,7 @@ class Tensors:
             return _result(self._roles, stmt, value, name)
         if self._is_env(value, "step"):
             return self.in_step(stmt, name)
-        if helper := self._called(value):
+        if helper := self._helper_called(value):
             place, count = _place(stmt, name)
             returned = helper.returned(place, count)
             return bool(returned) and all(self._tensor(part, at) for part, at in returned)
@@ -196,7 +196,7 @@ class Tensors:
                 return self._returns_tensor(value, stmt, place, count)
         return self._tensor(value, stmt)
 
-    def _called(self, value: ast.expr) -> CalledOnce | None:
+    def _helper_called(self, value: ast.expr) -> CalledOnce | None:
         """The helper whose only call is this value."""
         return next((h for h in self._roles.called_once.values() if h.call is value), None)
 

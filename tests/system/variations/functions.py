@@ -59,10 +59,10 @@ VARIATIONS = [
             "step": PARTS["step"].replace("action.cpu().numpy()", "action"),
         },
         {
-            "acting": "no call of a trained network in the training loop itself decides on the actions",
+            "acting": "no call of a trained network in the training loop itself chooses the actions",
             "acting-method": None,
             "inline": None,
-            "policy": "no call of a trained network in the training loop itself decides on the actions",
+            "policy": "no call of a trained network in the training loop itself chooses the actions",
             "sampling": "no call of a network in the training loop is known to draw from a distribution",
         },
     ),
@@ -113,8 +113,8 @@ VARIATIONS = [
         "a loss in a function that must stay one",
         {**LOSS, "end": "print(ppo_loss.__name__)"},
         {
-            "shuffle": "uses mb_inds for more than to index a tensor",
-            "deferred-sync": "no number is made of a tensor before the optimizer's step that could be made after it",
+            "shuffle": "uses mb_inds for more than indexing a tensor",
+            "deferred-sync": "no tensor is read as a number before the optimizer's step that could be read after it",
         },
     ),
     Variation(
@@ -125,7 +125,7 @@ VARIATIONS = [
             "estimate": "",
         },
         {
-            **dict.fromkeys(("storage", "rollout"), "the rollout loop stands inside another statement"),
+            **dict.fromkeys(("storage", "rollout"), "the rollout loop is inside another statement"),
             "gae": "no loop backwards over the rollout's steps was found between rollout and update",
         },
     ),

@@ -169,6 +169,6 @@ for shrink in (1.0, 0.5, 0.25):
                 optimizer.step()
             """,
         },
-        {"one-graph": "uses gradients one by one"},
+        {"one-graph": "uses single gradients"},
     ),
 ]

@@ -22,7 +22,7 @@ VARIATIONS = [
             "flatten": PARTS["flatten"] + "\nb_masks = masks.reshape((-1, 2))",
             "minibatch": edited("minibatch", "b_obs[mb_inds], b", "b_obs[mb_inds], b_masks[mb_inds], b"),
         },
-        {"evaluate-once": "gives the policy more than the observations"},
+        {"evaluate-once": "passes the policy more than the observations"},
     ),
     Variation(
         "multi-discrete actions",
@@ -105,7 +105,7 @@ VARIATIONS = [
             ),
             "minibatch": edited("minibatch", "b_obs[mb_inds]", "b_places[mb_inds], b_speeds[mb_inds]"),
         },
-        {"evaluate-once": "gives the policy more than the observations"},
+        {"evaluate-once": "passes the policy more than the observations"},
     ),
     Variation(
         "observations in a dict",
@@ -146,8 +146,8 @@ VARIATIONS = [
             "minibatch": edited("minibatch", "b_obs[mb_inds]", "{k: o[mb_inds] for k, o in b_obs.items()}"),
         },
         {
-            "evaluate-once": "picks x['place']",
-            "cudagraphs": "next_obs, which it is given, is not known to be a tensor",
+            "evaluate-once": "indexes x['place']",
+            "cudagraphs": "its argument next_obs is not known to be a tensor",
         },
     ),
     Variation(

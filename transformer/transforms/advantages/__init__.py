@@ -1,1 +1,1 @@
-"""Transforms of the advantage estimation; of other transforms they know what the history tells."""
+"""Transforms of the advantage estimation; they know other transforms only through the history."""

@@ -35,10 +35,10 @@ INFO = TransformInfo(
 
 
 def apply(state: State) -> Rewrite:
-    """Extract the statements around the loop backwards over time.
+    """Extract the statements around the loop backwards in time.
 
     Raises:
-        Skip: there is none, or it cannot be moved.
+        Skip: there is no such loop, or it cannot be moved.
     """
     roles = state.roles
     block = roles.phases.block
@@ -57,7 +57,7 @@ def apply(state: State) -> Rewrite:
 
 
 def _widen(roles: Roles, block: list[ast.stmt], first: int, last: int) -> tuple[int, int]:
-    """Include the tensors computed just above for the loop alone, and sums of its results just below."""
+    """Include the tensors computed just above for the loop only, and sums of its results just below."""
     tensors = roles.get(Tensors)
     lowest = block.index(roles.phases.collect) + 1
     while first > lowest:

@@ -1,4 +1,4 @@
-"""Take the boundary branch and all elementwise work out of the loop backwards over time."""
+"""Take the boundary branch and all elementwise work out of the loop backwards in time."""
 
 from __future__ import annotations
 
@@ -62,17 +62,17 @@ INFO = TransformInfo(
 MOVES = ("to", "cpu", "cuda")
 ALLOCATES = tuple(f"torch.{name}" for name in names("torch", fills=("sizes", "like")))
 COPIES = names("tensor", memory="shared") | names("tensor", memory="number", waits="value")
-"""Methods that give the elements of a tensor as they are, whatever its shape and its place in memory."""
+"""Methods that return the elements of a tensor unchanged, for any shape and memory layout."""
 NUMBERS = ("bool", "float", "int")
 PURE = methods(rows=("element", "broadcast")) - {*MOVES}
-"""Methods that compute a tensor of the same shape, or of a larger one, and do nothing else."""
+"""Methods that compute a tensor of the same or a larger shape, without side effects."""
 
 
 def apply(state: State) -> Rewrite:
-    """Rewrite each loop backwards over time.
+    """Rewrite each loop backwards in time.
 
     Raises:
-        Skip: no loop has work that can be proved to be elementwise in time.
+        Skip: no loop has work that is shown to be elementwise in time.
     """
     roles = state.roles
     edits, reasons, done = Edits(state.source), list[Skip](), 0
@@ -93,7 +93,7 @@ def apply(state: State) -> Rewrite:
 
 @dataclass(frozen=True)
 class Boundary:
-    """`if t == T - 1: a = last; else: a = inner`: what each name is at the last step and before it."""
+    """`if t == T - 1: a = last; else: a = inner`: the value of each name at the last step and at the others."""
 
     stmt: ast.If
     last: dict[str, ast.expr]
@@ -117,7 +117,7 @@ class Hoist:
             if all_but_last and isinstance(count, ast.BinOp)
             else f"{self.shapes.spelled(count)} + 1"
         )
-        """The number of rows of an array with one more than the loop has turns."""
+        """The number of rows of an array with one row more than the loop has steps."""
         self.bound = {n.id for s in statements(loop.body) for n in ast.walk(s)
                       if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)} - {self.index}  # fmt: skip
         self.written = {
@@ -131,17 +131,17 @@ class Hoist:
             if not self._is_field(s)
             for name in access(s).binds
         }
-        """Names of methods, and of what else a class makes: as an attribute, it may be another number each time."""
+        """Names of methods and class attributes: an attribute of such a name may be a different number each time."""
         self.changed = self._changed()
-        """Names whose memory a turn changes otherwise than by storing its result."""
+        """Names whose memory a turn changes other than by storing its result."""
         ranks = {self.shapes.rank(n.value) for s in loop.body for n in ast.walk(s)
                  if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)} - {None}  # fmt: skip
         self.rank = ranks.pop() if len(ranks) == 1 else 2
-        """Dimensions of the arrays over time: of one rank, they meet at a step as they do for all steps."""
+        """The rank of the arrays over time. All have the same, so they broadcast at one step as they do for all."""
         self.whole: set[str] = set()
-        """Names whose value for all steps is computed before the loop."""
+        """Names whose values for all steps are computed before the loop."""
         self.obstacle: str | None = None
-        """What kept a choice by the last step in the loop."""
+        """Why a choice at the last step has to stay in the loop."""
         self.boundary = self._boundary()
 
     def _boundary(self) -> Boundary | None:
@@ -168,7 +168,7 @@ class Hoist:
         return Boundary(stmt, sides[0], sides[1])
 
     def rewrite(self, edits: Edits) -> None:
-        """Note the edits of this loop."""
+        """Record the edits of this loop."""
         self._check_scope()
         self._check_rounding()
         lines: list[str] = []
@@ -206,14 +206,14 @@ class Hoist:
         edits.before(self.loop, "\n".join(lines))
 
     def _recurrent(self) -> set[str]:
-        """Names for which the branch chooses the next step's result, which the loop itself computes."""
+        """Names for which the branch chooses the next step's result, which the loop computes itself."""
         if not self.boundary:
             return set()
         names = set(self.boundary.inner)
         for side in (self.boundary.last, self.boundary.inner):
             for name, value in side.items():
                 if also := sorted(names_in([value]) & names):
-                    raise Skip(f"the branch chooses {name} by {also[0]}, which it chooses too")
+                    raise Skip(f"the branch chooses {name} by {also[0]}, which it also chooses")
         return {
             name
             for name, inner in self.boundary.inner.items()
@@ -222,7 +222,7 @@ class Hoist:
         }
 
     def _leave_choices(self, edits: Edits, branch: ast.If, names: set[str]) -> None:
-        """Leave in the branch only what chooses some names."""
+        """Leave in the branch only the choices of some names."""
         if not names:
             edits.remove(branch)
             return
@@ -243,10 +243,10 @@ class Hoist:
                 raise Skip(f"line {stmt.lineno} has a {type(stmt).__name__.lower()} statement")
 
     def _check_rounding(self) -> None:
-        """What is computed of a step's elements has the same bits wherever they lie in memory.
+        """Check that the computations have the same bits for any memory layout of their operands.
 
         Raises:
-            Skip: it may not be so, of something that stays in the loop or of something that would leave it.
+            Skip: one may not, whether it stays in the loop or would leave it.
         """
         for node in (n for s in self.loop.body for n in ast.walk(s)):
             of_step = any(isinstance(n, ast.Subscript) for n in ast.walk(node)) or names_in([node]) & self.bound
@@ -254,18 +254,18 @@ class Hoist:
                 continue
             if isinstance(node, ast.Attribute) and not isinstance(self.tree.parents[node], ast.Call):
                 if names_in([node]) & self.bound or self._of_step(node.value):
-                    raise Skip(f"line {node.lineno}: {ast.unparse(node)} may be another one for all steps at once")
+                    raise Skip(f"line {node.lineno}: {ast.unparse(node)} may have another value for all steps at once")
             if not isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Call)) or self._copies(node):
                 continue
             if exact_operands(self.tree, node) is None:
-                raise Skip(f"line {node.lineno}: {ast.unparse(node)} may be rounded otherwise for all steps at once")
+                raise Skip(f"line {node.lineno}: {ast.unparse(node)} may be rounded differently for all steps at once")
 
     def _of_step(self, node: ast.expr) -> bool:
-        """Whether an expression is an array at a step, or computed of it."""
+        """Whether an expression is an array at one step, or computed from one."""
         return any(isinstance(n, ast.Subscript) and self.index in names_in([n.slice]) for n in ast.walk(node))
 
     def _copies(self, node: ast.expr) -> bool:
-        """Whether a node gives the elements that it is given, or what Python makes of one."""
+        """Whether a node only copies its elements or converts one to a Python number."""
         if not isinstance(node, ast.Call):
             return isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.Not, ast.UAdd))
         if isinstance(node.func, ast.Name):
@@ -282,17 +282,17 @@ class Hoist:
         )
 
     def _is_settled(self, stmt: ast.stmt, body: Sequence[ast.stmt]) -> bool:
-        """Whether what a statement binds keeps its value for the turn, and was not needed from the turn before."""
+        """Whether a name bound by a statement keeps its value for the turn, and is not needed from the turn before."""
         (name,) = (n.id for n in ast.walk(stmt) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
         above = body[: body.index(stmt) + 1]
         return sum(_binds(s, name) for s in body) == 1 and not any(_reads(s, name) for s in above)
 
     def _changed(self) -> set[str]:
-        """Names that share memory with one that a turn changes in place, the arrays of results aside."""
+        """Names that share memory with one that a turn changes in place, except the arrays of results."""
         results = {n.id for s in self.loop.body for n in ast.walk(s) if isinstance(n, ast.Name)
                    and isinstance(self.tree.parents[n], ast.Subscript) and n.id in self.written}  # fmt: skip
         body = self.loop.body
-        others = shared(results, self._above(), self._makes) - results  # what else names the memory of a result
+        others = shared(results, self._above(), self._makes) - results  # other names for the memory of a result
         return shared(changed_in_place(body) - results, body, lambda value: False) | others
 
     def _above(self) -> list[ast.Assign]:
@@ -309,7 +309,7 @@ class Hoist:
         return (self.tree.qualified(value.func) or "") in ALLOCATES
 
     def _elementwise(self, node: ast.expr, shift: bool = False) -> bool:
-        """Whether an expression's value at a step depends on that step's elements alone, not on the recurrence."""
+        """Whether an expression's value at a step depends only on that step's elements, not on the recurrence."""
         if isinstance(node, ast.Constant):
             return True
         if isinstance(node, ast.Name):
@@ -328,23 +328,23 @@ class Hoist:
         operands = exact_operands(self.tree, node)
         if operands is None or not all(self._elementwise(operand, shift) for operand in operands):
             return False
-        if isinstance(node, ast.Call) and self.tree.qualified(node.func) is None:  # of what is known to be a tensor
+        if isinstance(node, ast.Call) and self.tree.qualified(node.func) is None:  # a method of a known tensor
             return not calls_method(node, *MOVES) and self._in_time(operands[0])
         return True
 
     def _is_field(self, stmt: ast.stmt) -> bool:
-        """Whether a statement of a class gives an attribute a plain value, or says that there is one."""
+        """Whether a statement of a class gives an attribute a plain value, or only declares it."""
         if not isinstance(stmt, (ast.Assign, ast.AnnAssign)):
             return False
         field = isinstance(stmt.value, ast.Call) and self.tree.calls(stmt.value, "dataclasses.field")
         return field or stmt.value is None or not any(isinstance(n, (ast.Call, ast.Name)) for n in ast.walk(stmt.value))
 
     def _is_kept(self, name: str) -> bool:
-        """Whether an attribute of this name is what an object keeps, and no class of the file computes it."""
+        """Whether an attribute of this name is stored in an object, and not computed by a class of the file."""
         return self.computed.isdisjoint({name, "__getattr__", "__getattribute__"})
 
-    def _is_plain(self, node: ast.expr) -> bool:
-        """Whether an expression is the same in all turns, and computes without side effects."""
+    def _is_invariant(self, node: ast.expr) -> bool:
+        """Whether an expression has the same value in all turns, and no side effects."""
         fine = (
             ast.Name,
             ast.Attribute,
@@ -361,7 +361,7 @@ class Hoist:
         return plain and unchanged and all(isinstance(n, (*fine, ast.Call)) for n in ast.walk(node))
 
     def _base(self, node: ast.Subscript, shift: bool) -> ast.expr | None:
-        """`X` in `X[t]` and `X[t + 1]` (only in the latter, where `shift`), for an `X` that the loop does not write."""
+        """`X` in `X[t]` (or in `X[t + 1]`, if `shift`), for an `X` that the loop does not write to."""
         ahead = is_one_more(node.slice, self.index)
         if not ahead and (shift or not isinstance(node.slice, ast.Name) or node.slice.id != self.index):
             return None
@@ -375,7 +375,7 @@ class Hoist:
         return node.value if entry or isinstance(node.value, (ast.Name, ast.Attribute)) else None
 
     def _in_time(self, node: ast.expr) -> bool:
-        """Whether an elementwise expression changes from step to step at all."""
+        """Whether an elementwise expression depends on the step at all."""
         return any(
             not isinstance(n, ast.Name) or n.id in self.whole
             for n in _outermost(node, ast.Name, ast.Subscript, ast.IfExp)
@@ -391,19 +391,19 @@ class Hoist:
                 edits.append((part, self.tree.text(base) + self._rows(base, is_one_more(part.slice, self.index))))
         text = self.tree.splice(node, edits)
         for part, new in edits:
-            if isinstance(part, ast.IfExp):  # what stood in parentheses needs none
+            if isinstance(part, ast.IfExp):  # it needs no parentheses here
                 text = re.sub(rf"(?<![\w\])])\({re.escape(new)}\)", new.replace("\\", r"\\"), text)
         return text
 
     def _rows(self, base: ast.expr, ahead: bool) -> str:
-        """The slice of an array that holds one row for each step: the step's own, or the one ahead of it."""
+        """The slice of an array with one row per step: the step's own, or the next one."""
         rows, count, text = self.shapes.rows(base), self.shapes.spelled(self.count), self.tree.text(self.count)
         if rows == self.one_more:
             return "[1:]" if ahead else "[:-1]"
         return "" if rows == count else f"[:{text}]"
 
     def _choice(self, node: ast.IfExp) -> str | None:
-        """What `last if t == T - 1 else X[t + 1]` is at all steps; None where it cannot be told."""
+        """The values of `last if t == T - 1 else X[t + 1]` at all steps; None if they cannot be determined."""
         body_is_last = tests_for_last_step(node.test, self.index, self.count, self.shapes)
         if body_is_last is None:
             return None
@@ -415,11 +415,11 @@ class Hoist:
             return None
 
     def _joined(self, name: str, inner: ast.expr, last: ast.expr) -> str:
-        """The chosen values of all steps: those of the next step, then those after the last one."""
+        """The chosen values of all steps: those of the next step, then the values after the last step."""
         bases = [b for n in ast.walk(inner) if isinstance(n, ast.Subscript) and (b := self._base(n, True)) is not None]
         if not bases or not self._elementwise(inner, shift=True):
             raise Skip(self._why_not_joined(name, inner))
-        if not self._is_plain(last):
+        if not self._is_invariant(last):
             raise Skip(f"{name} at the last step is not a plain expression")
         for base in bases:
             if self.shapes.rows(base) != self.shapes.spelled(self.count):
@@ -437,12 +437,12 @@ class Hoist:
         ends = self.tree.text(last)
         ends = ends if isinstance(last, (ast.Name, ast.Attribute, ast.Subscript, ast.Call)) else f"({ends})"
         whole = f"{ends}.expand_as({self.tree.text(bases[0])}[:1])"
-        if self.rank == 1 and self.shapes.rank(last) not in (0, 1):  # a step has one element, in whatever shape
+        if self.rank == 1 and self.shapes.rank(last) not in (0, 1):  # one step has one element, of any shape
             whole = f"{ends}.reshape(1)"
         return f"torch.cat([{self.tree.splice(inner, edits)}, {whole}])"
 
     def _why_not_joined(self, name: str, inner: ast.expr) -> str:
-        """Why what a name is before the last step cannot be told for all steps at once."""
+        """Why the value of a name before the last step cannot be computed for all steps at once."""
         for node in (n for n in ast.walk(inner) if isinstance(n, ast.Subscript) and is_one_more(n.slice, self.index)):
             array = ast.unparse(node.value)
             if array in self.written:
@@ -451,10 +451,10 @@ class Hoist:
                 return self._why_changed(node.value)
             if self.shapes.rank(node.value) is None:
                 return f"line {node.lineno} reads {array}, which is not known to be made by torch with a shape"
-        return f"line {inner.lineno} makes {name} of more than the next step's rows"
+        return f"line {inner.lineno} computes {name} from more than the next step's rows"
 
     def _why_changed(self, array: ast.expr) -> str:
-        """What a turn writes into that an array may share memory with."""
+        """What a turn writes to that may share memory with an array."""
         names = names_in([array])
         for stmt in self.loop.body:
             for name in sorted(changed_in_place([stmt])):
@@ -464,13 +464,15 @@ class Hoist:
         return f"{ast.unparse(array)} may share memory with what the loop changes in place"
 
     def _hoist_from(self, edits: Edits, stmt: ast.stmt) -> list[str]:
-        """In a statement of the recurrence, compute its largest elementwise parts for all steps before the loop."""
+        """Compute the largest elementwise parts of a recurrence's statement for all steps before the loop."""
         if not isinstance(stmt, (ast.Assign, ast.AugAssign)):
             raise Skip(f"line {stmt.lineno} is neither elementwise nor a recurrence")
         for call in (n for n in ast.walk(stmt) if isinstance(n, ast.Call)):
             if not self._changes_nothing(call):
                 called = ast.unparse(call.func)
-                raise Skip(f"line {call.lineno} calls {called}(), which may change what is computed before")
+                raise Skip(
+                    f"line {call.lineno} calls {called}(), which may change what would be computed before the loop"
+                )
         lines: list[str] = []
         for part in self._largest(stmt.value):
             if isinstance(part, ast.Name):
@@ -483,7 +485,7 @@ class Hoist:
         return lines
 
     def _changes_nothing(self, call: ast.Call) -> bool:
-        """Whether a call is a known function of torch or numpy or a method of tensors, and changes none of them."""
+        """Whether a call is of a known function of torch or numpy or a method of tensors that changes nothing."""
         if call.keywords and not all(isinstance(k.value, ast.Constant) for k in call.keywords):
             return False
         qualified = self.tree.qualified(call.func) or ""
@@ -501,7 +503,7 @@ class Hoist:
 
 
 def _outermost(node: ast.AST, *types: type[ast.expr]) -> Iterator[ast.expr]:
-    """The outermost parts of an expression, itself included, that are of some types."""
+    """The outermost parts of an expression, or the expression itself, that are of some types."""
     if isinstance(node, types):
         yield node
     else:

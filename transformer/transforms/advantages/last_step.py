@@ -1,4 +1,4 @@
-"""Take the last step's turn out of a loop backwards over time that does something else in it."""
+"""Move the turn of the last step out of a loop backwards in time that treats it specially."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def apply(state: State) -> Rewrite:
         except Skip as skip:
             places.append(type(skip)(f"line {loop.lineno}: {skip}"))
     if not done:
-        raise skipped(places, "no loop backwards over the rollout's steps begins with a branch by the last one")
+        raise skipped(places, "no loop backwards over the rollout's steps begins with a branch for the last step")
     return Rewrite(edits, notes=tuple(map(str, places)))
 
 
@@ -67,7 +67,7 @@ def _peel(state: State, edits: Edits, loop: ast.For) -> None:
     """Rewrite one loop.
 
     Raises:
-        Skip: it is of another form.
+        Skip: it has another form.
     """
     tree, roles = state.tree, state.roles
     count = backwards(loop.iter)
@@ -75,7 +75,7 @@ def _peel(state: State, edits: Edits, loop: ast.For) -> None:
         raise Skip("it does not run over all steps with a plain index")
     branch = loop.body[0]
     if len(loop.body) > 1 or not isinstance(branch, ast.If) or not branch.orelse or loop.orelse:
-        raise NotNeeded("it is not one branch by the last step")
+        raise NotNeeded("it is not one branch for the last step")
     is_last = tests_for_last_step(branch.test, loop.target.id, count, Shapes(roles))
     if is_last is None:
         raise NotNeeded(f"the branch on line {branch.lineno} does not test for the last step")
@@ -92,7 +92,7 @@ def _peel(state: State, edits: Edits, loop: ast.For) -> None:
 
 
 def _check(roles: Roles, loop: ast.For, count: ast.expr) -> None:
-    """The index and the number of steps are the loop's alone to set, and nothing leaves it.
+    """Check that only the loop sets the index and the number of steps, and nothing leaves it.
 
     Raises:
         Skip: it is not so.

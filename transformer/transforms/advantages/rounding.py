@@ -9,9 +9,9 @@ from transformer.syntax.tree import Tree
 
 
 def exact_operands(tree: Tree, node: ast.expr) -> list[ast.expr] | None:
-    """The operands of an exactly rounded operation, however it is spelled; None where it is not known to be one.
+    """The operands of an exactly rounded operation in any spelling; None if it is not known to be one.
 
-    A method is that of tensors: whether its operand is a tensor is the caller's to know.
+    A method is taken to be a tensor's; the caller must know that its operand is a tensor.
     """
     if isinstance(node, ast.BinOp):
         name, operands = OPERATORS.get(type(node.op)), [node.left, node.right]

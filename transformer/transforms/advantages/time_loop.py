@@ -1,4 +1,4 @@
-"""What a loop backwards over the rollout's steps says of its index."""
+"""The index of a loop backwards over the rollout's steps: tests and choices that use it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from transformer.values.shapes import Shapes
 
 
 def tests_for_last_step(test: ast.expr, index: str, count: ast.expr, shapes: Shapes) -> bool | None:
-    """Whether a test is true at the last of `count` steps alone; False where at all others, None where another."""
+    """True if a test holds only at the last of `count` steps, False if at all others, None if it is another test."""
     if not isinstance(test, ast.Compare) or len(test.ops) != 1:
         return None
     left, right, steps = test.left, test.comparators[0], shapes.spelled(count)
@@ -33,7 +33,7 @@ def is_one_more(node: ast.expr, name: str) -> bool:
 
 
 def choices(stmt: ast.stmt) -> dict[str, ast.expr] | None:
-    """Names and values of `a = x` or `a, b = x, y`; None for any other statement."""
+    """The names and values of `a = x` or `a, b = x, y`; None for any other statement."""
     if not isinstance(stmt, ast.Assign) or len(stmt.targets) != 1:
         return None
     target, value = stmt.targets[0], stmt.value

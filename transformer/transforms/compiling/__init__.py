@@ -1,1 +1,1 @@
-"""What stands behind --compile and --cudagraphs; knows functions as they were extracted, and not how."""
+"""The code behind --compile and --cudagraphs; knows the extracted functions, but not how they were extracted."""

@@ -59,27 +59,27 @@ INFO = TransformInfo(
 )
 
 COMPUTING = ("torch.", "numpy.", "math.", "random.", "time.")
-"""Modules whose functions draw no arrays with numpy, but for numpy.random's."""
+"""Modules whose functions draw no arrays from numpy's generator, except numpy.random's."""
 
 
 HELP = {
     "compile policy and update with torch.compile": "compile {} with torch.compile",
     "if toggled, the policy and the update are compiled with": "if toggled, {} is compiled with",
 }
-"""What the flag's help says, and what it says where one of both alone is compiled."""
+"""Parts of the flag's help, and their replacements if only one of the two is compiled."""
 
 
 def apply(state: State) -> Rewrite:
     """Add the block above the training loop.
 
     Raises:
-        Skip: there is no function to compile, or what compiled code calls may become another.
+        Skip: there is no function to compile, or a function that compiled code calls may be replaced.
     """
     tree, roles = state.tree, state.roles
     facts, edits = state.history, Edits(state.source)
     hook = roles.hook(r"\w*forward_\w*")
     if hook is not None and (hook in roles.run_by_training or roles.kind == "update"):
-        raise Skip(f"line {hook.lineno} registers a hook while training goes on, which compiled code would not see")
+        raise Skip(f"line {hook.lineno} registers a hook during training, which compiled code would not run")
     replaced = _replaced(roles)
     if replaced is not None:
         raise Skip(replaced)
@@ -109,10 +109,10 @@ def apply(state: State) -> Rewrite:
             f"{tree.text(computing)} (line {computing.lineno}) keeps what it computes to check its arguments, so it "
             "goes on checking them, which breaks graphs"
         )
-    elif both is not None and checks:  # what tensor-lr sets up under either flag
+    elif both is not None and checks:  # set up by tensor-lr under either flag
         edits.after(both.body[-1], render("unchecked"))
     network = (facts.policy_target or "").partition(".")[0]
-    # Several processes must agree to stop, and a loop whose turns are steps would look at them in each
+    # Several processes must agree to stop, and a loop whose turns are steps would check in each turn
     per_rollout = roles.kind == "on-policy" and not facts.in_turns and "distribute" not in facts.asked.transforms
     if computing is None and checks and per_rollout and network in roles.modules:
         either = f"({facts.any_flag})" if " or " in facts.any_flag else facts.any_flag
@@ -134,7 +134,7 @@ def apply(state: State) -> Rewrite:
     acting = facts.act or facts.policy
     code = render(
         "compile",
-        policy=acting,  # what a step calls; the other is called once per rollout
+        policy=acting,  # called in each step; the other is called once per rollout
         steady=_is_known(roles) and _is_steady(roles),
         functions=functions,
         kept=kept,
@@ -149,14 +149,14 @@ def apply(state: State) -> Rewrite:
     )
     block = tree.block(roles.outermost)
     above = block[block.index(roles.outermost) - 1]
-    if isinstance(above, ast.If) and tree.text(above.test) == flag:  # what one-graph sets up under the flag
+    if isinstance(above, ast.If) and tree.text(above.test) == flag:  # set up by one-graph under the flag
         edits.after(above.body[-1], code)
     else:
         edits.before(roles.outermost, f"if {flag}:\n{textwrap.indent(code, '    ')}", gap=1)
     unchecked = not any_checks or (both is not None and computing is None)
     trained = any(passes and name in functions for name, passes in {**updates, **facts.auxiliary}.items())
     alone = None if trained and acting else "the policy" if acting else "the update" if trained else None
-    if alone is not None:  # the flag's help, which was written before it was known
+    if alone is not None:  # the flag's help was written before this was known
         for node in tree.of(ast.Constant):
             if isinstance(node.value, str) and (said := next((t for t in HELP if t in node.value), None)) is not None:
                 edits.substitute(node, tree.text(node).replace(said, HELP[said].format(alone)))
@@ -178,10 +178,10 @@ def stays_eager(roles: Roles, update: ast.FunctionDef, passes: int, moved: ast.e
     Args:
         roles: the script.
         update: the function.
-        passes: how often it runs backward(), where that is not in one graph.
-        moved: where training changes options of the optimizer.
+        passes: how often it runs backward(), unless that is in one graph.
+        moved: a place where training changes options of the optimizer.
     """
-    anew = "would be compiled anew"
+    anew = "would cause a recompilation"
     if (number := counted(roles, update)) is not None:
         line, what = number
         return f"line {line} counts in {what}, and each number {anew}; let it be a tensor"
@@ -204,7 +204,7 @@ def stays_eager(roles: Roles, update: ast.FunctionDef, passes: int, moved: ast.e
         return f"line {loop.lineno} goes through {name} row by row, and each length {anew}; compute on the whole tensor"
     if (scalar := _trained_in_float64(roles, update)) is not None:
         return f"line {scalar.lineno} trains a number in float64, of which compiled code has no gradient; use float32"
-    if (missed := unreached(roles, update, computed_back)) is not None:  # what one-graph has traced, it has asked for
+    if (missed := unreached(roles, update, computed_back)) is not None:  # what one-graph has traced, it has checked
         return (
             f"{missed}, and compiled code makes zeros of a missing gradient; use a network only for what the loss needs"
         )
@@ -217,28 +217,30 @@ def stays_eager(roles: Roles, update: ast.FunctionDef, passes: int, moved: ast.e
 
 
 def _step(roles: Roles) -> str:
-    """The optimizer's step, as the script writes it where there is but one optimizer."""
+    """The optimizer's step, as written if the script has only one optimizer."""
     names = {optimizer.name for optimizer in roles.optimizers}
     return f"{names.pop()}.step()" if len(names) == 1 else "the optimizer's step"
 
 
 def _replaced(roles: Roles) -> str | None:
-    """Where training puts another function in the place of one of the file's, which compiled code would not see."""
+    """Where training replaces a function of the file, which compiled code would not notice."""
     changes, tree = roles.get(Changes), roles.tree
     defined = {f.name for f in tree.of(ast.FunctionDef)} - {"__init__"}
     for name in sorted({*changes.stored, *changes.bound} & defined):
         if name not in changes.bound and _is_of_others(roles, name):
             continue
         line = changes.stored.get(name) or changes.bound[name]
-        return f"line {line} puts something else in the place of {name}(), which compiled code would not see"
+        return f"line {line} replaces {name}(), which compiled code would not notice"
     for node in roles.run_by_training:
         if sets_by_text(node) and not _sets_no_function(roles, node, defined):
-            return f"line {node.lineno} sets what only a run can tell, perhaps a function that compiled code calls"
+            return (
+                f"line {node.lineno} sets a name known only at run time, perhaps of a function that compiled code calls"
+            )
     return None
 
 
 def _is_of_others(roles: Roles, name: str) -> bool:
-    """Whether all objects that training sets an attribute of this name of have no method that is called so."""
+    """Whether every object on which training sets this attribute has no method of that name."""
     stored = (n for n in roles.run_by_training if isinstance(n, ast.Attribute) and n.attr == name)
     sets = [n for n in stored if not isinstance(n.ctx, ast.Load)]
     functions = [f for f in roles.tree.of(ast.FunctionDef) if f.name == name]
@@ -247,7 +249,7 @@ def _is_of_others(roles: Roles, name: str) -> bool:
 
 
 def _sets_no_function(roles: Roles, node: ast.expr, defined: set[str]) -> bool:
-    """Whether what is set by its name is an option of the script, or a name that no function has."""
+    """Whether the set name is an option of the script, or a name that no function has."""
     if isinstance(node, ast.Subscript):
         space: ast.expr = node.value
         if isinstance(node.slice, ast.Constant) and node.slice.value not in defined:
@@ -263,7 +265,7 @@ def _sets_no_function(roles: Roles, node: ast.expr, defined: set[str]) -> bool:
 
 
 def _keeps_graph(function: ast.FunctionDef) -> bool:
-    """Whether a function computes gradients and keeps their graph, for another pass or for gradients of these."""
+    """Whether a function computes gradients and keeps their graph, for another pass or for second derivatives."""
     return any(
         calls_method(node, "backward", "grad")
         and any(k.arg in ("retain_graph", "create_graph", None) for k in node.keywords)
@@ -272,7 +274,7 @@ def _keeps_graph(function: ast.FunctionDef) -> bool:
 
 
 def _grown(function: ast.FunctionDef) -> tuple[int, str] | None:
-    """What a function does not make itself and makes longer, in which line: a list, or one in a dictionary."""
+    """A list, or one in a dictionary, that a function lengthens but does not make, with the line."""
     made = {n for s in statements(function.body) if isinstance(s, ast.Assign) for n in access(s).binds}
     for node in walk(function):
         if isinstance(node, ast.AugAssign) and isinstance(node.value, (ast.List, ast.ListComp)):
@@ -290,7 +292,7 @@ def _grown(function: ast.FunctionDef) -> tuple[int, str] | None:
 
 
 def _given_list(roles: Roles, function: ast.FunctionDef) -> str | None:
-    """A list that a function is given: of numbers, or filled by as many steps of the environment as there happened."""
+    """A list that is an argument of a function: of numbers, or with a length that depends on the environment."""
     tree, tensors = roles.tree, roles.get(Tensors)
     local = {n for s in statements(function.body) for n in access(s).binds}
     calls = [n for n in tree.of(ast.Call) if isinstance(n.func, ast.Name) and n.func.id == function.name]
@@ -298,7 +300,7 @@ def _given_list(roles: Roles, function: ast.FunctionDef) -> str | None:
         bindings = {b for call in calls for b in tensors.bindings(name, tree.statement(call))}
         bound = [pair for b in bindings if isinstance(b, ast.Assign) for pair in pairwise(b)]
         values = [v for t, v in bound if isinstance(t, ast.Name) and t.id == name]
-        if any(calls_method(v, "tolist") for v in values):  # each number is guarded
+        if any(calls_method(v, "tolist") for v in values):  # compiled code guards on each number
             return name
         if not any(isinstance(v, ast.List) for v in values):
             continue
@@ -310,7 +312,7 @@ def _given_list(roles: Roles, function: ast.FunctionDef) -> str | None:
 
 
 def _is_repeated_steadily(tree: Tree, stmt: ast.stmt) -> bool:
-    """Whether a statement always runs, and as often as a `range` says, by the loop around it."""
+    """Whether a statement always runs, as often as the `range` of the loop around it says."""
     loop = tree.parents[stmt]
     while isinstance(loop, ast.With):
         loop = tree.parents[loop]
@@ -322,7 +324,7 @@ def _is_repeated_steadily(tree: Tree, stmt: ast.stmt) -> bool:
 
 
 def _listed(roles: Roles, function: ast.FunctionDef) -> ast.expr | None:
-    """Where a function reads a tensor into a list of numbers by which it goes on, and not only to report them."""
+    """Where a function converts a tensor to a list of numbers and uses it for more than reports."""
     for node in walk(function):
         if calls_method(node, "tolist") and not any(is_report(roles.tree, n) for n in roles.tree.ancestors(node)):
             return node
@@ -330,9 +332,9 @@ def _listed(roles: Roles, function: ast.FunctionDef) -> ast.expr | None:
 
 
 def _trained_in_float64(roles: Roles, update: ast.FunctionDef) -> ast.Call | None:
-    """What makes a tensor without dimensions, in float64 perhaps, that an optimizer trains and an update uses.
+    """What makes a tensor without dimensions, perhaps in float64, that an optimizer trains and an update uses.
 
-    torch.compile takes such a tensor for a number of Python's: seen with torch 2.13.
+    torch.compile treats such a tensor as a Python number: observed with torch 2.13.
     """
     used = {last_written(n) for n in roles.reached([update]) if isinstance(n, (ast.Name, ast.Attribute))}
     given = [v for o in roles.optimizers for v in (*o.call.args[:1], *(k.value for k in o.call.keywords))]
@@ -347,7 +349,7 @@ def _trained_in_float64(roles: Roles, update: ast.FunctionDef) -> ast.Call | Non
 
 
 def _is_float32(tree: Tree, call: ast.Call) -> bool:
-    """Whether a tensor has dimensions, or is known to be float32: it is said to be, or made of a number written out."""
+    """Whether a tensor has dimensions, or is known to be float32: by its dtype, or by the literal it is made from."""
     dtype = next((tree.qualified(k.value) for k in call.keywords if k.arg == "dtype"), "")
     if dtype:
         return dtype in ("torch.float32", "torch.float")
@@ -360,7 +362,7 @@ WRITTEN_OUT = (ast.List, ast.Tuple, ast.Dict, ast.ListComp)
 
 
 def _by_rows(roles: Roles, function: ast.FunctionDef) -> ast.For | None:
-    """A loop of a function over the rows of a tensor, or of an array: compiled, each row becomes code of its own."""
+    """A loop of a function over the rows of a tensor or an array, which compilation unrolls."""
     made = [s for s in statements(function.body) if isinstance(s, ast.Assign)]
     local = scope_access(function.body).binds
     written = {n for s in made if isinstance(s.value, WRITTEN_OUT) for n in access(s).binds}
@@ -376,7 +378,7 @@ def _by_rows(roles: Roles, function: ast.FunctionDef) -> ast.For | None:
 
 
 def _iterated(iterated: ast.expr) -> ast.expr:
-    """What a loop goes through: `x` of `reversed(x)`, `enumerate(x)` and `zip(x, y)`."""
+    """The sequence of a loop: `x` for `reversed(x)`, `enumerate(x)` and `zip(x, y)`."""
     while (
         isinstance(iterated, ast.Call) and iterated.args and unparse(iterated.func) in ("enumerate", "reversed", "zip")
     ):
@@ -385,9 +387,9 @@ def _iterated(iterated: ast.expr) -> ast.expr:
 
 
 def _carried_rate(roles: Roles, name: str) -> str | None:
-    """What an update takes as a number, sets the learning rate to, and returns: torch.compile takes each for another.
+    """The learning rate that an update takes as a number, sets, and returns: torch.compile specializes on each value.
 
-    Past so many values it gives up, having compiled so often, and runs it eagerly.
+    After a few values it reaches its recompilation limit and runs the update eagerly.
     """
     function = next((f for f in roles.history.functions.values() if f.name == name), None)
     if function is None:
@@ -406,18 +408,18 @@ def _carried_rate(roles: Roles, name: str) -> str | None:
 
 
 def _is_rate(node: ast.expr) -> bool:
-    """Whether an expression is the learning rate of a group of parameters."""
+    """Whether an expression is the learning rate of a parameter group."""
     return isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and node.slice.value == "lr"
 
 
 def _set_option(roles: Roles, function: ast.FunctionDef) -> ast.expr | None:
-    """Where a function may set options of a parameter group, but for a rate that is no tensor.
+    """Where a function may set options of a parameter group, except a rate that is not a tensor.
 
-    Dynamo traces optimizers as capturable. When it stores a group that traced code has changed, it stores that with
-    it, and on a CPU such an optimizer steps in no eager code: not past torch.compile's limit, nor in another phase.
+    Dynamo traces optimizers as capturable. If it stores a group that traced code has changed, it stores that flag with
+    it, and such an optimizer cannot step in eager code on a CPU: after torch.compile's limit, or in another phase.
     """
     functions = [n for n in roles.reached([function]) if isinstance(n, ast.FunctionDef) and _asks_groups(n)]
-    for asking in functions:  # and what these call, which may be given a group
+    for asking in functions:  # includes the functions that these call, which may be given a group
         called = (roles.tree.function_called(n) for n in walk(asking) if isinstance(n, ast.Call))
         functions += [f for f in called if f is not None and f not in functions]
     reached = [n for f in functions for n in walk(f)]
@@ -430,7 +432,7 @@ def _set_option(roles: Roles, function: ast.FunctionDef) -> ast.expr | None:
     }
     for node in reached:
         if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load) and node not in never:
-            # RAdam's `capturable` is put back by what one-graph writes
+            # the code of one-graph restores RAdam's `capturable`
             key = node.slice.value if isinstance(node.slice, ast.Constant) else None
             if isinstance(key, str) and key != "capturable":
                 return node
@@ -454,7 +456,7 @@ def _compiled(roles: Roles, functions: Sequence[str]) -> Iterator[ast.AST]:
 def _may_draw(roles: Roles, functions: Sequence[str]) -> bool:
     """Whether compiled code may draw arrays from numpy's generator, which Dynamo would draw from torch's.
 
-    It does so where it names the generator, and may where it calls what another file defines.
+    It does if it names the generator, and may if it calls code of another file.
     """
     tree = roles.tree
     for path in roles.networks:
@@ -473,15 +475,15 @@ def _may_draw(roles: Roles, functions: Sequence[str]) -> bool:
 
 
 def _is_known(roles: Roles) -> bool:
-    """Whether nothing but parameters' values of the policy's network is known to change in training."""
+    """Whether only parameters' values of the policy's network are known to change in training."""
     target = roles.history.policy_target
     return target is not None and target.partition(".")[0] not in roles.history.unsteady
 
 
 def _is_steady(roles: Roles) -> bool:
-    """Whether the policy reads nothing that may change but tensors that it is given, and parameters.
+    """Whether the policy reads only its tensor arguments, parameters, and what never changes.
 
-    It must be called in one way: without guards nobody would notice that an argument is left out.
+    All calls must have the same form: without guards, nothing would detect an omitted argument.
     """
     calls, capture = roles.policy_calls, Capture(roles)
     once = len(calls) == 1

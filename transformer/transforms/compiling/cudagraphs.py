@@ -79,7 +79,7 @@ def apply(state: State) -> Rewrite:
         raise Skip("the script has no flag for it")
     update = facts.functions.get("update")
     captured = [name for name, why in reasons.items() if why is None]
-    act = facts.act if facts.policy in captured else None  # under --compile, steps call it in place of the policy
+    act = facts.act if facts.policy in captured else None  # under --compile, steps call it instead of the policy
     apart = {update and update.name, act and facts.policy}
     edits.before(
         roles.outermost,
@@ -121,7 +121,7 @@ def _is_own(tree: Tree, node: ast.expr) -> bool:
 
 
 def _obstacles(roles: Roles) -> dict[str, str | None]:
-    """The functions that might be captured, each with what speaks against it."""
+    """The functions that might be captured, each with the reason against it."""
     facts, capture = roles.history, Capture(roles)
     checked = computes_to_check(roles.tree)
     checks = None if checked is None else f"{roles.tree.text(checked)} checks its arguments on the host"
@@ -151,18 +151,18 @@ def _obstacles(roles: Roles) -> dict[str, str | None]:
 def _against_region(roles: Roles, function: Function, captured: Sequence[str]) -> str | None:
     """Why an update from stored steps cannot be captured, whatever it computes.
 
-    Where each clears its gradients before it computes and uses them, no graph reads what another has left in its own
+    If each call clears, computes and uses its gradients in this order, no graph reads what another has left in its own
     memory.
     """
     facts = roles.history
     if not facts.traced:
-        return "it is not shown to clear, to compute and to use its gradients, in this order"
+        return "it is not shown to clear, compute and use its gradients in this order"
     if not facts.capturable:
         return _not_capturable(roles)
     call = next(n for n in walk(roles.outermost) if isinstance(n, ast.Call) and ast.unparse(n.func) == function.name)
     at = roles.tree.statement(call)
     varies = next((name for name in function.params if not is_steady(roles, name, at, captured)), None)
-    return f"{varies}, which it is given, is not known to be tensors of one size" if varies else None
+    return f"its argument {varies} is not known to be tensors of one size" if varies else None
 
 
 def _not_capturable(roles: Roles) -> str:
@@ -177,15 +177,15 @@ def _not_capturable(roles: Roles) -> str:
 
 
 def _against_policy(roles: Roles, capture: Capture) -> str | None:
-    """Why the policy cannot be captured: a graph holds one call, of tensors."""
+    """Why the policy cannot be captured: a graph holds one call, with tensors."""
     calls = roles.policy_calls
     if len(calls) > 1:
-        return f"line {calls[0].lineno} and line {calls[1].lineno} call it, perhaps with tensors of other sizes"
+        return f"line {calls[0].lineno} and line {calls[1].lineno} call it, perhaps with tensors of different sizes"
     return _not_tensors(roles.history.policy_others) or capture.obstacle_of_call(calls[0])
 
 
 def _not_tensors(inputs: tuple[str, ...]) -> str | None:
-    return f"{inputs[0]}, which it is given, is not known to be a tensor" if inputs else None
+    return f"its argument {inputs[0]} is not known to be a tensor" if inputs else None
 
 
 TRANSFORM = Transform(INFO, apply, BOTH)

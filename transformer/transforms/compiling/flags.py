@@ -1,4 +1,4 @@
-"""Add the flags `compile` and `cudagraphs` to the script's own arguments, or beside them."""
+"""Add the flags `compile` and `cudagraphs` to the script's own arguments, or parse them separately."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ INFO = TransformInfo(
 
 
 def _wanted(asked: Asked, kind: Kind) -> list[str]:
-    """The flags that something will read; off-policy no speed is shown, and no graph holds an update alone."""
+    """The flags that later code reads; off-policy no gain is shown, and no graph holds an update alone."""
     measured = "measure" in asked.transforms and kind == "on-policy"
     graphs = asked.target != "cpu" and asked.captures is not False and kind != "update"
     read = {"compile": True, "cudagraphs": graphs, "measure_burnin": measured}
@@ -50,7 +50,7 @@ def _wanted(asked: Asked, kind: Kind) -> list[str]:
 
 @dataclass(frozen=True)
 class Definition:
-    """Where arguments are defined: the statement to add after, the defined names, and how flags are written."""
+    """The definition of arguments: the statement to add after, the defined names, and the style of flags."""
 
     last: ast.stmt
     fields: frozenset[str]
@@ -59,14 +59,14 @@ class Definition:
 
 
 def apply(state: State) -> Rewrite:
-    """Add the flags; note the expressions that read them.
+    """Add the flags, and record the expressions that read them.
 
     Raises:
         Skip: the script compiles something itself.
     """
     compiling = own_compiling(state.tree)
     if compiling is not None:
-        raise Skip(f"line {compiling.lineno} compiles itself, as the script's author wants it")
+        raise Skip(f"line {compiling.lineno} already uses torch.compile")
     rollouts = state.roles.kind == "on-policy"
     edits, wanted = Edits(state.source), _wanted(state.history.asked, state.roles.kind)
     read = _join(state, edits, wanted)
@@ -77,7 +77,7 @@ def apply(state: State) -> Rewrite:
 
 
 def _join(state: State, edits: Edits, wanted: Sequence[str]) -> dict[str, str] | None:
-    """Add flags to the script's own arguments; what reads each of them, or None where it has none in a known way."""
+    """Add flags to the script's own arguments; returns what reads each, or None if none are defined in a known way."""
     definition = _dataclass(state.tree) or _argparse(state.tree)
     reader = _reader(state.roles, definition.fields) if definition else None
     if definition is None or reader is None:
@@ -88,15 +88,15 @@ def _join(state: State, edits: Edits, wanted: Sequence[str]) -> dict[str, str] |
 
 
 def add_flag(state: State, edits: Edits, flag: str) -> str | None:
-    """Add one more flag, beside those that this transform has added or to the script's own arguments.
+    """Add one more flag to those that this transform added, or to the script's own arguments.
 
     Returns:
-        the expression that reads it; None where neither is there.
+        the expression that reads it; None if there are neither.
     """
     tree, joined = state.tree, _join(state, edits, [flag])
     if joined is not None:
         return joined[flag]
-    for read in state.history.flags.values():  # parsed by themselves
+    for read in state.history.flags.values():  # parsed separately
         reader, _, last = read.rpartition(".")
         for node in tree.of(ast.Call):
             if calls_method(node, "add_argument") and destination(node) == last:
@@ -109,12 +109,12 @@ def add_flag(state: State, edits: Edits, flag: str) -> str | None:
 
 
 def _named(wanted: Sequence[str], taken: Collection[str]) -> dict[str, str]:
-    """What the flags are called beside arguments of these names."""
+    """The names of the flags, given the arguments whose names are taken."""
     return {flag: flag if flag not in taken else f"lean_{flag}" for flag in wanted}
 
 
 def _beside(tree: Tree, edits: Edits, wanted: Sequence[str], rollouts: bool) -> tuple[str, dict[str, str]]:
-    """Parse the flags by themselves, below the imports; the name that holds them, and what they are called."""
+    """Parse the flags separately, below the imports; returns the name that holds them, and their names."""
     taken = {str(n.value)[2:].replace("-", "_") for n in tree.nodes if _is_option(n)}
     taken |= {n.arg for n in tree.of(ast.arg)}
     taken |= {ast.unparse(n.target) for n in tree.of(ast.AnnAssign)}
@@ -172,7 +172,7 @@ def _argparse(tree: Tree) -> Definition | None:
 
 
 def _reader(roles: Roles, fields: frozenset[str]) -> str | None:
-    """The expression in the training scope on which the most argument names are read; it must be what was parsed."""
+    """The expression of the training scope from which most argument names are read; it must be the parsed arguments."""
     tree = roles.tree
     counts: dict[str, int] = {}
     values: dict[str, ast.expr] = {}

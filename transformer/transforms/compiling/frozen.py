@@ -1,7 +1,7 @@
-"""Networks that are frozen while another network's loss is computed back, and thawed after it.
+"""Networks that are frozen during another network's backward pass, and unfrozen after it.
 
-`for p in critic.parameters(): p.requires_grad = False` spares gradients that nobody uses. A compiled backward pass
-computes those of its own optimizer alone, so it may leave this out.
+`for p in critic.parameters(): p.requires_grad = False` avoids gradients that nobody uses. A compiled backward pass
+computes only those of its own optimizer, so it may omit this.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from transformer.values.reports import is_report
 SWITCH = "requires_grad"
 
 TELLING = ASKING - {"backward"}
-"""Attributes by which code may tell a frozen network's results."""
+"""Attributes that tell whether a result comes from a frozen network."""
 LEAVING = (ast.Break, ast.Continue, ast.Raise, ast.Try)
-"""What may leave a block before its end."""
+"""Statements that may leave a block before its end."""
 
 
 @dataclass(frozen=True)
 class _Switch:
-    """A statement that freezes a network, or thaws it."""
+    """A statement that freezes or unfreezes a network."""
 
     stmt: ast.stmt
     network: str
@@ -38,17 +38,17 @@ class _Switch:
 
 
 def harmless_switches(roles: Roles, updates: Sequence[ast.FunctionDef]) -> dict[ast.stmt, ast.FunctionDef | None]:
-    """The statements that freeze networks, or thaw them, without an effect but on the gradients of these networks.
+    """The statements that freeze or unfreeze networks with no effect but on the gradients of these networks.
 
-    A network is frozen and thawed in one block, or at the end of an update and behind its call. Where an update
-    freezes it, it is only called from there on, and no optimizer that may hold one of its parameters takes a step.
+    A network is frozen and unfrozen in one block, or at the end of an update and after its call. If an update
+    freezes it, it is only called from there on, and no optimizer that may hold one of its parameters steps.
 
     Args:
         roles: the script.
         updates: the functions that clear, compute and step.
 
     Returns:
-        Each statement with the update that it stands in; None where it stands in the loop around these.
+        Each statement with the update that contains it; None if it is in the loop around these.
     """
     inside = {stmt: update for update in updates for stmt in statements(update.body)}
     places = [*statements(roles.outermost.body), *inside]
@@ -100,7 +100,7 @@ def _switch(stmt: ast.stmt) -> _Switch | None:
 def _until_thawed(
     roles: Roles, frozen: _Switch, update: ast.FunctionDef | None
 ) -> tuple[list[ast.stmt], ast.stmt | None]:
-    """What runs from where a network is frozen to where it is thawed, and the statement that does; None without one."""
+    """What runs while a network is frozen, and the statement that unfreezes it; None if there is none."""
     block = roles.tree.block(frozen.stmt)
     following = block[block.index(frozen.stmt) + 1 :]
     if update is not None and block is update.body:
@@ -117,7 +117,7 @@ def _until_thawed(
 
 
 def _is_steady(roles: Roles, network: str, switches: Collection[_Switch]) -> bool:
-    """Whether nothing else freezes a network or a part of it, thaws one, or asks what is frozen."""
+    """Whether nothing else freezes or unfreezes a network or a part of it, or asks what is frozen."""
     name = network.rpartition(".")[2]
     known = {n for s in switches for n in walk(s.stmt)}
     for node in (n for n in roles.tree.nodes if n not in known):
@@ -133,7 +133,7 @@ def _is_steady(roles: Roles, network: str, switches: Collection[_Switch]) -> boo
 
 
 def _only_calls(roles: Roles, network: str, code: Sequence[ast.AST]) -> bool:
-    """Whether code uses a network in calls of it, or of methods of its class, alone."""
+    """Whether code only calls a network, or methods of its class."""
     tree, (root, _, name) = roles.tree, network.rpartition(".")
     for node in roles.reached(code):
         if isinstance(node, ast.Attribute):
@@ -141,9 +141,9 @@ def _only_calls(roles: Roles, network: str, code: Sequence[ast.AST]) -> bool:
                 return False
             owner = tree.parents.get(tree.scope_of(node))
             if node.attr == "parameters" and isinstance(owner, ast.ClassDef) and roles.is_module(owner):
-                return False  # a network's own method may change them in place
+                return False  # the network's own method may change them in place
         if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Name) and node.id in SHOWS) or _logs(tree, node):
-            return False  # a tensor shows whether it has a gradient
+            return False  # tells whether a tensor has a gradient
         if isinstance(node, ast.Name) and node.id == root and not isinstance(tree.parents[node], ast.Attribute):
             return False
     return True
@@ -154,7 +154,7 @@ def _logs(tree: Tree, node: ast.AST) -> bool:
 
 
 def _is_called(tree: Tree, node: ast.Attribute) -> bool:
-    """Whether `agent.critic` stands in `agent.critic(x)`, or calls a method of the file's, `agent.critic.q1(x)`."""
+    """Whether `agent.critic` is called, `agent.critic(x)`, or a method of the file is: `agent.critic.q1(x)`."""
     outer = tree.parents[node]
     if isinstance(outer, ast.Attribute) and tree.methods(outer.attr):
         node, outer = outer, tree.parents[outer]
@@ -162,7 +162,7 @@ def _is_called(tree: Tree, node: ast.Attribute) -> bool:
 
 
 def _is_apart(roles: Roles, optimizer: Optimizer, network: str) -> bool:
-    """Whether an optimizer holds no parameter of a network, now or later."""
+    """Whether an optimizer never holds a parameter of a network."""
     world = roles.get(World)
     uses = (n for n in roles.tree.of(ast.Attribute) if unparse(n) == network)
     parts = world.reach({t for n in uses for t in world.of(n)})
@@ -170,7 +170,7 @@ def _is_apart(roles: Roles, optimizer: Optimizer, network: str) -> bool:
 
 
 def given(optimizer: Optimizer) -> Iterator[ast.expr]:
-    """What an optimizer takes its parameters from: `actor` and `std` where it is given `[*actor.parameters(), std]`."""
+    """The objects from which an optimizer takes parameters: `actor` and `std` for `[*actor.parameters(), std]`."""
     for part in (*optimizer.call.args, *(k.value for k in optimizer.call.keywords)):
         yield from _held(part)
 

@@ -1,4 +1,4 @@
-"""Compute an LSTM that networks call step by step from its own weights, where it is compiled for a CPU."""
+"""Compute an LSTM that networks call step by step directly from its weights, if it is compiled for a CPU."""
 
 from __future__ import annotations
 
@@ -63,20 +63,20 @@ INFO = TransformInfo(
 
 LSTM, MODULE, COMPILE = "torch.nn.LSTM", "torch.nn.Module", "torch.compile"
 RECURRENT = frozenset((LSTM, "torch.nn.GRU", "torch.nn.RNN"))
-"""What torch.compile is told to take, which it would unroll step by step."""
+"""The setting that lets torch.compile trace the loop, which it would unroll step by step."""
 USED = frozenset(
     "input_size hidden_size num_layers parameters named_parameters "
     "weight_ih_l0 weight_hh_l0 bias_ih_l0 bias_hh_l0".split()
 )
-"""What may be read of the LSTM: its values may be set in place, and it goes on computing the same."""
+"""What may be read of the LSTM: setting its values in place does not change the computation."""
 TAKES = ("torch.save", "copy.deepcopy", "copy.copy")
-"""What is given a whole network, beside functions of the file, and leaves its modules as they are."""
+"""Builtins that may be given a whole network, and do not change its modules."""
 BUILTINS = frozenset("super print len isinstance id type".split())
 REACHES = frozenset(
     "modules named_modules children named_children get_submodule apply _modules __dict__ register_module "
     "add_module set_submodule autocast".split()
 )
-"""What reaches a module without its name, and may change what it does; or changes what it computes in."""
+"""Attributes and functions that reach a module without its name and may change it, or change its dtype."""
 
 
 @dataclass(frozen=True)
@@ -91,21 +91,21 @@ class _Steps:
     state: str
     output: str
     others: frozenset[str]
-    """What the loop binds beside the state."""
+    """What the loop binds besides the state."""
     outputs: str
-    """The list that takes the outputs."""
+    """The list of outputs."""
 
     @property
     def kept(self) -> ast.stmt:
-        """The statement that puts an output into the list."""
+        """The statement that appends an output to the list."""
         return self.loop.body[-1]
 
 
 def apply(state: State) -> Rewrite:
-    """Put a branch for compiled code around each such loop, and the function that it calls above the networks.
+    """Put a branch for compiled code around each such loop, and define the called function above the networks.
 
     Raises:
-        Skip: a network uses an LSTM otherwise, or something else may change what it does.
+        Skip: a network uses an LSTM in another way, or something else may change what it does.
     """
     tree, roles = state.tree, state.roles
     asked = state.history.asked.target
@@ -113,7 +113,7 @@ def apply(state: State) -> Rewrite:
         raise NotNeeded("the target is a CUDA device")
     found = [step for cls in roles.network_classes for step in _of_class(tree, cls)]
     if not found:
-        raise NotNeeded("no network that is trained, of a class of this file, has an LSTM")
+        raise NotNeeded("no trained network of a class of this file has an LSTM")
     if tree.imports.get("torch") != "torch" or _modules(tree) & tree.bound:
         raise Skip("torch is not imported by its name")
     if roles.device is None and asked != "cpu":
@@ -131,7 +131,7 @@ def apply(state: State) -> Rewrite:
         (s for s in tree.block(roles.outermost) if _compiles(tree, s, state.history.flags["compile"])), None
     )
     if not isinstance(compiled, ast.If):
-        raise Skip("nothing is compiled right above the training loop")
+        raise Skip("nothing is compiled directly above the training loop")
     cpu = "True" if asked == "cpu" else f'{roles.device_type} == "cpu"'
     edits.after(compiled.body[-1], render("lstm_sizes", cpu=cpu))
     return Rewrite(edits)
@@ -143,12 +143,12 @@ def _compiles(tree: Tree, stmt: ast.stmt, flag: str) -> bool:
 
 
 def _modules(tree: Tree) -> set[str]:
-    """The names by which the LSTM is found."""
+    """The names of the modules that define the LSTM."""
     return {name for name, module in tree.imports.items() if module in ("torch", "torch.nn", LSTM, MODULE)}
 
 
 def _branch(state: State, edits: Edits, steps: _Steps, name: str) -> cst.If:
-    """The loop in the branch of what is not compiled."""
+    """The branch, with the loop for the case that nothing is compiled."""
     tree, loop = state.tree, steps.loop
     call = loop.body[-2]
     assert isinstance(call, ast.Assign) and isinstance(call.value, ast.Call)
@@ -172,12 +172,12 @@ def _of_class(tree: Tree, cls: ast.ClassDef) -> Iterator[_Steps]:
     """The loops of a network's methods.
 
     Raises:
-        Skip: it has an LSTM that is used otherwise.
+        Skip: it uses an LSTM in another way.
     """
     if not any(tree.qualified(n) == LSTM for n in walk(cls)):
         return
     if cls not in tree.root.body or [tree.qualified(b) for b in cls.bases] != [MODULE] or cls.keywords:
-        raise Skip(f"{cls.name} has an LSTM, and is no class of the module's own that is derived from nn.Module alone")
+        raise Skip(f"{cls.name} has an LSTM, and is not a class at the top of the file derived only from nn.Module")
     methods = [s for s in cls.body if isinstance(s, ast.FunctionDef)]
     calls = [n for m in methods for n in walk(m) if isinstance(n, ast.Call) and tree.qualified(n.func) == LSTM]
     lstms = [_attribute(tree, cls, call) for call in calls]
@@ -194,24 +194,24 @@ def _of_class(tree: Tree, cls: ast.ClassDef) -> Iterator[_Steps]:
 
 
 def _attribute(tree: Tree, cls: ast.ClassDef, call: ast.Call) -> str:
-    """The attribute that the constructor keeps an LSTM of one layer as, which has biases and the steps first.
+    """The attribute in which the constructor keeps a one-layer LSTM with biases, time first.
 
     Raises:
-        Skip: it is made otherwise.
+        Skip: it is made in another way.
     """
     stmt, method = tree.parents[call], tree.scope_of(call)
     target = stmt.targets[0] if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1 else None
     constructor = isinstance(method, ast.FunctionDef) and method.name == "__init__" and stmt in method.body
     kept = isinstance(target, ast.Attribute) and tree.class_of_self(target.value, method) is cls
     if not isinstance(target, ast.Attribute) or not kept or not constructor:
-        raise Skip(f"line {call.lineno} makes an LSTM that is not kept as an attribute by the constructor")
+        raise Skip(f"line {call.lineno} makes an LSTM that the constructor does not keep as an attribute")
     if call.keywords or len(call.args) != 2 or any(isinstance(a, ast.Starred) for a in call.args):
         raise Skip(f"line {call.lineno} makes an LSTM with more than its two sizes")
     return target.attr
 
 
 def _in_method(tree: Tree, cls: ast.ClassDef, method: ast.FunctionDef) -> Iterator[_Steps]:
-    """The loops that stand directly in a method, of the one form that is known."""
+    """The loops directly in a method that have the known form."""
     own = first_parameter(method)
     nested = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.Global, ast.Nonlocal, ast.NamedExpr)
     if own is None or method.decorator_list or any(isinstance(n, nested) for n in walk(method) if n is not method):
@@ -233,7 +233,7 @@ def _in_method(tree: Tree, cls: ast.ClassDef, method: ast.FunctionDef) -> Iterat
 
 
 def _steps(loop: ast.stmt, own: str) -> _Steps | None:
-    """What a loop calls an LSTM with, where it is written as cleanrl writes it, in whichever names."""
+    """The LSTM call of a loop in the form that cleanrl uses, with any names."""
     if not isinstance(loop, ast.For) or loop.orelse or len(loop.body) not in (2, 3):
         return None
     zipped, call, kept = loop.iter, loop.body[-2], loop.body[-1]
@@ -270,7 +270,7 @@ def _steps(loop: ast.stmt, own: str) -> _Steps | None:
 
 
 def _is(stmt: ast.stmt, text: str) -> bool:
-    """Whether a statement is this one, however it is laid out."""
+    """Whether a statement is equal to this text, however it is formatted."""
     return ast.dump(stmt) == ast.dump(ast.parse(text).body[0])
 
 
@@ -287,7 +287,7 @@ def _is_empty_list(stmt: ast.stmt, name: str) -> bool:
 
 
 def _is_reshaped(value: ast.expr, above: Sequence[ast.stmt]) -> bool:
-    """Whether what is gone through is a tensor: the result of a reshape, or a name that last got one."""
+    """Whether the loop iterates over a tensor: the result of a reshape, or a name last bound to one."""
     if isinstance(value, ast.Name):
         last = next((s for s in reversed(above) if value.id in _bound([s])), None)
         return isinstance(last, ast.Assign) and _binds(last, value.id) and calls_method(last.value, "reshape", "view")
@@ -295,7 +295,7 @@ def _is_reshaped(value: ast.expr, above: Sequence[ast.stmt]) -> bool:
 
 
 def _is_joined(tree: Tree, stmt: ast.stmt, name: str) -> bool:
-    """Whether a statement reads the list of outputs in one place, where it joins them, and nothing else of it."""
+    """Whether a statement reads the list of outputs exactly once, to join it."""
     read = [n for n in walk(stmt) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)]
     call = tree.parents[read[0]] if len(read) == 1 else None
     if not isinstance(stmt, (ast.Assign, ast.Return)) or call is None or not tree.calls(call, "torch.cat"):
@@ -307,10 +307,10 @@ def _is_joined(tree: Tree, stmt: ast.stmt, name: str) -> bool:
 
 
 def _check_used(tree: Tree, lstm: str, loops: Sequence[_Steps]) -> None:
-    """Nothing is done with attributes of that name, but what keeps the LSTM as it was made.
+    """Check that attributes of that name are only used in ways that do not change the LSTM.
 
     Raises:
-        Skip: something is.
+        Skip: one is used in another way.
     """
     for node in tree.of(ast.Attribute):
         if node.attr != lstm:
@@ -324,16 +324,16 @@ def _check_used(tree: Tree, lstm: str, loops: Sequence[_Steps]) -> None:
         else:
             fine = any(above is s.value for steps in loops for s in steps.loop.body if isinstance(s, ast.Assign))
         if not fine:
-            raise Skip(f"line {node.lineno} uses {tree.text(node)} for something else than a loop over time")
+            raise Skip(f"line {node.lineno} uses {tree.text(node)} other than in a loop over time")
     if lstm in texts_of(tree):
-        raise Skip(f"the script may read {lstm} by its name, which stands in a text")
+        raise Skip(f"the script may read {lstm} by its name, which occurs in a text")
 
 
 def _check_others(tree: Tree, lstms: Collection[str]) -> None:
-    """No other recurrent layer is made, nor is torch.compile told what to do with them.
+    """Check that no other recurrent layer is made, and torch.compile is not configured for them.
 
     Raises:
-        Skip: one is.
+        Skip: one is, or it is.
     """
     for node in tree.nodes:
         if tree.qualified(node) in RECURRENT:
@@ -342,11 +342,11 @@ def _check_others(tree: Tree, lstms: Collection[str]) -> None:
             if not isinstance(known, ast.Attribute) or known.attr not in lstms:
                 raise Skip(f"line {tree.statement(node).lineno} makes another recurrent layer")
         elif isinstance(node, ast.Attribute) and node.attr == "allow_rnn":
-            raise Skip(f"line {node.lineno} tells torch.compile what to do with recurrent layers")
+            raise Skip(f"line {node.lineno} configures torch.compile for recurrent layers")
 
 
 def _check_reached(roles: Roles) -> None:
-    """Nothing reaches the networks' parts by another way than their names, to change what they do.
+    """Check that nothing reaches the networks' parts other than by name, and could change what they do.
 
     Raises:
         Skip: something may.
@@ -363,25 +363,25 @@ def _check_reached(roles: Roles) -> None:
         if made is not None and tree.classes[unparse(made.func)] in roles.network_classes:
             names |= names_in(stmt.targets)
     calls = tree.of(ast.Call)
-    while True:  # a function's parameter is a further name
-        handed = [(call, a) for call in calls for a in _given(call) if _names_itself(tree, a, names)]
+    while True:  # a function's parameter is one more name
+        handed = [(call, a) for call in calls for a in _arguments(call) if _names_itself(tree, a, names)]
         known = len(names)
         for call, _ in handed:
             function = tree.function_called(call)
             if function is not None:
                 names |= set(parameters(function))
             elif not tree.calls(call, *TAKES) and not (isinstance(call.func, ast.Name) and call.func.id in BUILTINS):
-                raise Skip(f"line {call.lineno} hands a network on, and {tree.text(call.func)} may change its parts")
+                raise Skip(f"line {call.lineno} passes a network on, and {tree.text(call.func)} may change its parts")
         if len(names) == known:
             return
 
 
-def _given(call: ast.Call) -> list[ast.expr]:
+def _arguments(call: ast.Call) -> list[ast.expr]:
     return [*call.args, *(k.value for k in call.keywords)]
 
 
 def _names_itself(tree: Tree, value: ast.expr, names: Collection[str | None]) -> bool:
-    """Whether an argument is one of these names, or holds it: what it is asked for, or is called, is no matter."""
+    """Whether an argument is one of these names, or holds it; attributes and calls of it do not count."""
     whole = (ast.Tuple, ast.List, ast.Set, ast.Dict, ast.Starred, ast.IfExp, ast.BoolOp)
     if isinstance(value, whole):
         return any(_names_itself(tree, n, names) for n in children(value) if isinstance(n, ast.expr))

@@ -91,16 +91,16 @@ NO_GRAPH = tuple(f"torch.{name}" for name in torch_api.names("torch", graph=Fals
 
 
 def apply(state: State) -> Rewrite:
-    """Put other functions in the place of the three calls in update(), for each of its optimizers.
+    """Replace the three calls in update(), for each of its optimizers.
 
     Raises:
-        Skip: update() is not made of plain backward passes, each with the plain steps of its optimizers behind it.
+        Skip: update() is not made of plain backward passes, each followed by plain steps of its optimizers.
     """
     tree, roles = state.tree, state.roles
     hook = roles.hook(r"|\w*(backward|grad|step)_\w*")
     if hook is not None:
         raise Skip(f"line {hook.lineno} registers a hook, which the traced functions would not run")
-    for node in tree.of(ast.Attribute):  # what is chosen above the loop would stay what it was
+    for node in tree.of(ast.Attribute):  # the functions chosen above the loop would not change with it
         if (
             node.attr in ORDER
             and not isinstance(node.ctx, ast.Load)
@@ -109,7 +109,7 @@ def apply(state: State) -> Rewrite:
             raise Skip(f"line {node.lineno} sets {tree.text(node)}")
     moved = changed_options(roles)
     if moved is not None:
-        raise Skip(f"line {moved.lineno} changes options of the optimizer: each value would be compiled anew")
+        raise Skip(f"line {moved.lineno} changes options of the optimizer: each value would cause a recompilation")
     updates = {tree.definition(name): name for name in (*state.history.all_updates, *_further(roles))}
     by_update = {definition: _plain_update(roles, definition) for definition in updates}
     passes = [one for found in by_update.values() for one in found]
@@ -120,12 +120,12 @@ def apply(state: State) -> Rewrite:
     for definition, found in by_update.items():
         if sum(len(one.backwards) for one in found) > 1 and (call := _begun_outside(roles, definition)) is not None:
             raise Skip(
-                f"line {call.lineno} may compute outside of {definition.name}() what its passes go back through: put "
+                f"line {call.lineno} may compute a graph outside {definition.name}() for its backward passes: put "
                 "it under torch.no_grad()"
             )
         several = len(found) > 1 or definition in switches.values()
         if several and (result := _kept_graph(roles, definition)) is not None:
-            raise Skip(f"{definition.name}() returns {result}, perhaps with its graph, through which a pass went back")
+            raise Skip(f"{definition.name}() returns {result}, perhaps with a graph that a backward pass has freed")
     outside = {
         definition: read_with_graph(
             roles, definition, {call: [*one.optimizers, *one.added] for one in found for call in one.backwards}
@@ -140,9 +140,9 @@ def apply(state: State) -> Rewrite:
     ]
     for definition in by_update:
         if (missed := unreached(roles, definition, computed_back)) is not None:
-            raise Skip(f"{missed}: eager code leaves such a gradient None, and compiled code makes it zeros")
+            raise Skip(f"{missed}: eager code leaves such a gradient None, but compiled code makes it zeros")
     if tree.names.taken("inspect") and tree.imports.get("inspect") != "inspect":
-        raise Skip("the name inspect stands for something else than the standard module")
+        raise Skip("the name inspect is not the standard module")
     obstacles = [stays_eager(roles, definition, 1, None) for definition in updates]
     if obstacles and all(obstacles):  # nothing would be traced
         raise Skip(f"{next(iter(updates.values()))}() is not compiled: {obstacles[0]}")
@@ -157,11 +157,11 @@ def apply(state: State) -> Rewrite:
     plain = all(len(found) == 1 and found[0].is_plain for found in by_update.values())
     plain = plain and not (any(clipped) or late or branching or live)
     if shared and not plain:
-        raise Skip(f"{passes[0].optimizers[0]} is stepped in several phases, and not plainly in all")
+        raise Skip(f"{passes[0].optimizers[0]} is stepped in several phases, and not all of them step it plainly")
     only = plain and (shared or len(passes) == 1) and not alone
     setups: list[tuple[_Pass, list[str], str]] = []
     for definition, found in by_update.items():
-        # One of several functions is named after its optimizer, and so is what it calls
+        # If there are several, each function is named after its optimizer, and so are the functions it calls
         suffix = updates[definition].removeprefix("update") if len(updates) > 1 and not shared else ""
         for one in found:
             if shared and setups:
@@ -194,7 +194,7 @@ def apply(state: State) -> Rewrite:
         for text, nodes in read.items():
             _read_detached(edits, tree, definition, text, nodes)
     for stmt in (stmt for stmt, update in switches.items() if update is not None):
-        edits.put_under(stmt, "if not torch.compiler.is_compiling():")  # no graph holds that, nor needs it
+        edits.put_under(stmt, "if not torch.compiler.is_compiling():")  # a graph can neither hold it nor needs it
     code = render(
         "traceable" if plain else "traceable_several",
         traceable=traceable,
@@ -225,7 +225,7 @@ def apply(state: State) -> Rewrite:
 
 
 def _read_detached(edits: Edits, tree: Tree, update: ast.FunctionDef, text: str, nodes: Collection[ast.expr]) -> None:
-    """Let an update read what was computed outside of it without its graph."""
+    """Let an update read what was computed outside it without its graph."""
     name = tree.names.fresh(text.rpartition(".")[2])
     comment = "# Gradients that go back through it are cleared before they are used"
     read = f"{name} = {text}.detach() if torch.is_tensor({text}) else {text}"
@@ -236,7 +236,7 @@ def _read_detached(edits: Edits, tree: Tree, update: ast.FunctionDef, text: str,
 
 
 def _further(roles: Roles) -> list[str]:
-    """The functions of further training phases that can be traced, too; gradients in another are used outside."""
+    """The functions of other training phases that can be traced too; one that uses gradients outside is left out."""
     found, history = [], roles.history
     definitions = [roles.tree.definition(name) for name in (*history.all_updates, *history.auxiliary)]
     switches = _switches(roles, definitions)
@@ -253,10 +253,10 @@ def _further(roles: Roles) -> list[str]:
 
 
 def _begun_outside(roles: Roles, update: ast.FunctionDef) -> ast.Call | None:
-    """What may compute, with gradients, what an update is given by the loop around it: a network, or what asks one.
+    """A call outside an update, of a network or of code that calls one, that may compute its inputs with gradients.
 
-    A pass that goes on outside of a graph ends it; the next would find what the step has changed by then. A pass that
-    retains its graph may go on in what any code computed, for many minibatches, and kept wherever.
+    A backward pass that continues outside the graph ends it, and the next pass would find parameters that the step has
+    changed. A pass that retains its graph may continue in results of any code, kept anywhere, for many minibatches.
     """
     tree = roles.tree
     parts = {path.rpartition(".")[2] for path in roles.networks} | {*roles.modules}
@@ -286,7 +286,7 @@ def _begun_outside(roles: Roles, update: ast.FunctionDef) -> ast.Call | None:
 
 
 def _may_have_graph(roles: Roles, name: ast.Name) -> bool:
-    """Whether a variable may have a graph where it is read: by what it is bound to last, where that is told."""
+    """Whether a variable may have a graph when it is read, judged by its last binding, if that is known."""
     recorded, bindings = (
         roles.get(Recorded),
         roles.reaching(roles.tree.scope_of(name)).before(name.id, roles.tree.statement(name)),
@@ -298,9 +298,10 @@ def _may_have_graph(roles: Roles, name: ast.Name) -> bool:
 
 
 def _kept_graph(roles: Roles, update: ast.FunctionDef) -> str | None:
-    """A name that an update returns and that is not known to be without a graph.
+    """A name that an update returns and that is not known to have no graph.
 
-    A compiled function keeps the graphs of its results; after a pass, the step has changed what they hold.
+    A compiled function keeps the graphs of its results; after a backward pass, the step has changed the tensors in
+    them.
     """
     returned = [s.value for s in statements(update.body) if isinstance(s, ast.Return) and s.value is not None]
     results = [n for v in returned for n in (v.elts if isinstance(v, ast.Tuple) else [v])]
@@ -315,10 +316,10 @@ def _kept_graph(roles: Roles, update: ast.FunctionDef) -> str | None:
 
 
 def _kept_by(roles: Roles, update: ast.FunctionDef, switches: Collection[ast.stmt]) -> ast.Attribute | None:
-    """An attribute that an update, or what it calls, sets or makes longer: later ones may go back through its value."""
+    """An attribute that an update or its callees set or lengthen: later updates may go back through its value."""
     apart, names = {n for stmt in switches for n in walk(stmt)}, {o.name for o in roles.optimizers}
     others = [f for f in roles.tree.of(ast.FunctionDef) if f.name not in ORDER and f is not roles.scope]
-    nodes = list(roles.reached([update], others))  # `step` is the optimizer's, though an environment has one, too
+    nodes = list(roles.reached([update], others))  # `step` is the optimizer's, even if an environment has one too
     if any(calls_method(n, *ORDER) and n.func.attr != "backward" and unparse(n.func.value) not in names for n in nodes):
         nodes = list(roles.reached([update]))
     for node in (n for n in nodes if n not in apart):
@@ -341,7 +342,7 @@ def _is_shared(by_update: Mapping[ast.FunctionDef, list[_Pass]]) -> bool:
     """Whether several functions step one optimizer, each in one plain pass.
 
     Raises:
-        Skip: an optimizer is stepped more than once otherwise.
+        Skip: an optimizer is stepped more than once in another way.
     """
     stepped = [name for found in by_update.values() for one in found for name in one.optimizers]
     again = next((name for name in stepped if stepped.count(name) > 1), None)
@@ -351,13 +352,13 @@ def _is_shared(by_update: Mapping[ast.FunctionDef, list[_Pass]]) -> bool:
 
 
 def _set_up(roles: Roles, edits: Edits, setups: list[tuple[_Pass, list[str], str]]) -> list[ast.stmt]:
-    """Make the functions above the training loop; where an optimizer is not always made, below what makes it.
+    """Make the functions above the training loop or, if an optimizer is not always made, below the code that makes it.
 
     Returns:
-        The statements of the module that hold these others, above which `traceable` must be defined.
+        The statements of the module that contain the latter, above which `traceable` must be defined.
 
     Raises:
-        Skip: there, what makes the functions is not defined yet.
+        Skip: the functions would need something that is not yet defined there.
     """
     always, elsewhere = [], list[ast.stmt]()
     for one, names, text in setups:
@@ -372,7 +373,7 @@ def _set_up(roles: Roles, edits: Edits, setups: list[tuple[_Pass, list[str], str
         elif len(made) == 1 and (test := _condition(roles, perhaps[0])) is not None:
             always.append(f"{' = '.join(names)} = None\nif {roles.tree.text(test)}:\n{textwrap.indent(text, '    ')}")
         elif len(made) > 1 or not isinstance(roles.scope, ast.Module):
-            raise Skip(f"line {perhaps[0].lineno} makes an optimizer that is not always there")
+            raise Skip(f"line {perhaps[0].lineno} makes an optimizer only under a condition")
         else:
             edits.after(perhaps[0], text)
             around = {perhaps[0], *roles.tree.ancestors(perhaps[0])}
@@ -383,7 +384,7 @@ def _set_up(roles: Roles, edits: Edits, setups: list[tuple[_Pass, list[str], str
 
 
 def _condition(roles: Roles, stmt: ast.stmt) -> ast.expr | None:
-    """The condition under which a statement of a training function runs, where the script's arguments decide on it."""
+    """The condition under which a statement of a training function runs, if it only tests the script's arguments."""
     outer = roles.tree.parents[stmt]
     if isinstance(roles.scope, ast.Module) or not isinstance(outer, ast.If) or outer not in roles.setup:
         return None
@@ -391,10 +392,10 @@ def _condition(roles: Roles, stmt: ast.stmt) -> ast.expr | None:
 
 
 def _clears_late(passes: list[_Pass]) -> bool:
-    """Whether gradients are cleared below the steps.
+    """Whether gradients are cleared after the steps.
 
     Raises:
-        Skip: some are, and others are not.
+        Skip: only some are.
     """
     late = {one.zero_grads[0].lineno > one.steps[0].lineno for one in passes if one.steps}
     if len(late) > 1:
@@ -404,20 +405,20 @@ def _clears_late(passes: list[_Pass]) -> bool:
 
 @dataclass(frozen=True)
 class _Pass:
-    """What computes the gradients of some optimizers, with what clears them before and the steps behind."""
+    """The computation of the gradients of some optimizers, with their clearing before and the steps after."""
 
     zero_grads: list[ast.Call]
     backwards: list[ast.Call]
-    """One; or several, statement by statement, whose gradients are summed."""
+    """One backward call, or several consecutive ones, whose gradients are summed."""
     steps: list[ast.Call]
     again: list[ast.Call] = field(default_factory=list)
-    """What clears the same gradients once more, below the steps."""
+    """The calls that clear the same gradients again, after the steps."""
     added: list[str] = field(default_factory=list, kw_only=True)
     """The optimizers whose gradients an earlier pass has begun, and this one adds to."""
 
     @property
     def is_plain(self) -> bool:
-        """Whether one loss is computed back for one optimizer."""
+        """Whether there is one loss and one optimizer."""
         calls = [*self.zero_grads, *self.backwards, *self.steps]
         return len(calls) == len(ORDER) and not (self.backwards[0].keywords or self.added)
 
@@ -427,10 +428,10 @@ class _Pass:
 
 
 def _branches(roles: Roles, passes: list[_Pass]) -> bool:
-    """Whether the optimizers decide by their count of steps.
+    """Whether the optimizers branch on their step count.
 
     Raises:
-        Skip: some do, and others do not.
+        Skip: only some do.
     """
     stepped = {name for one in passes for name in one.optimizers}
     kinds = {o.kind or "" for o in roles.optimizers if o.name in stepped}
@@ -440,17 +441,17 @@ def _branches(roles: Roles, passes: list[_Pass]) -> bool:
 
 
 def _plain_update(roles: Roles, function: ast.FunctionDef) -> list[_Pass]:
-    """The calls of zero_grad(), backward() and step() in update(), each a statement of its own, in this order.
+    """The calls of zero_grad(), backward() and step() in update(), each its own statement, in this order.
 
-    A pass may stand under a condition on the script's arguments, which is one thing for the whole run.
+    A pass may be under a condition on the script's arguments, which is constant for the whole run.
 
     Raises:
-        Skip: there are others, or they take arguments, or something else touches the gradients.
+        Skip: there are other calls, or calls with arguments, or something else touches the gradients.
     """
     tree, calls = roles.tree, list[ast.Call]()
     for node in walk(function):
         if isinstance(node, ast.Attribute) and node.attr == "grad":
-            raise Skip(f"line {node.lineno} uses gradients one by one")
+            raise Skip(f"line {node.lineno} uses single gradients")
         if isinstance(node, (ast.Name, ast.Attribute)) and "torch.distributed" in (tree.qualified(node) or ""):
             raise Skip(f"line {node.lineno} talks to other processes")
         if calls_method(node, *ORDER):
@@ -461,7 +462,7 @@ def _plain_update(roles: Roles, function: ast.FunctionDef) -> list[_Pass]:
         passes = _overlapping(calls) or passes
     if not passes:
         found = ", ".join(c.func.attr for c in calls if isinstance(c.func, ast.Attribute))
-        raise Skip(f"a minibatch does not run zero_grad(), backward() and step(), once and in this order, but {found}")
+        raise Skip(f"a minibatch must run zero_grad(), backward() and step() once and in this order, but runs {found}")
     summed = {call for one in passes for call in one.backwards[:-1]}
     for call in calls:
         kept = (len(passes) > 1 or call in summed) and [k.arg for k in call.keywords] == ["retain_graph"]
@@ -476,7 +477,7 @@ def _plain_update(roles: Roles, function: ast.FunctionDef) -> list[_Pass]:
 
 
 def _is_decided(roles: Roles, function: ast.FunctionDef, stmt: ast.stmt) -> bool:
-    """Whether a statement of update() runs in every call or in none, as the script's arguments say."""
+    """Whether a statement of update() runs in every call or in none, depending only on the script's arguments."""
     local = scope_access(function.body).binds | frozenset(parameters(function))
     for outer in roles.tree.ancestors(stmt):
         if outer is function:
@@ -487,7 +488,7 @@ def _is_decided(roles: Roles, function: ast.FunctionDef, stmt: ast.stmt) -> bool
 
 
 def _passes(calls: list[ast.Call]) -> list[_Pass]:
-    """The calls in groups: gradients cleared, computed, stepped upon; or, if there is one group, cleared at its end."""
+    """The calls in groups: gradients cleared, computed, used; a single group may also clear them at its end."""
     letters = "".join(c.func.attr[0] for c in calls if isinstance(c.func, ast.Attribute))
     late = re.fullmatch("(b+s+)(z+)", letters)
     if late:
@@ -534,7 +535,9 @@ def _check_pass(tree: Tree, one: _Pass, passes: Sequence[_Pass]) -> None:
         names = [ast.unparse(receiver(call)) for call in calls]
         for name, call in zip(names, calls, strict=True):
             if name not in one.optimizers or names.count(name) > 1:
-                raise Skip(f"line {call.lineno} clears other gradients than those of {' and '.join(one.optimizers)}")
+                raise Skip(
+                    f"line {call.lineno} clears gradients of another optimizer than {' and '.join(one.optimizers)}"
+                )
     for name in one.optimizers:
         if name not in cleared:
             raise Skip(f"the gradients of {name} are not cleared before they are computed")
@@ -544,7 +547,7 @@ def _check_pass(tree: Tree, one: _Pass, passes: Sequence[_Pass]) -> None:
     begun = [other.backwards[0] for other in passes if {*other.optimizers} & {*one.added}]
     for call in (*one.zero_grads, *one.backwards, *one.steps, *one.again, *begun):
         if not (_conditions(tree, call) <= conditions if call in begun else _conditions(tree, call) == conditions):
-            raise Skip(f"line {call.lineno} runs under another condition than the backward pass that it belongs to")
+            raise Skip(f"line {call.lineno} runs under another condition than its backward pass")
     if _apart(tree, one):
         raise Skip(
             f"between the backward passes on lines {one.backwards[0].lineno} and "
@@ -570,17 +573,17 @@ def _conditions(tree: Tree, node: ast.AST) -> frozenset[tuple[str, bool]]:
 
 
 def _is_default(call: ast.Call) -> bool:
-    """Whether a call is `zero_grad(set_to_none=True)`, which torch does anyway."""
+    """Whether a call is `zero_grad(set_to_none=True)`, which is torch's default."""
     return [ast.unparse(k) for k in call.keywords] == ["set_to_none=True"]
 
 
 def _also_clipped(roles: Roles, function: ast.FunctionDef, passes: list[_Pass], *, alone: bool) -> str:
-    """Parameters that update() clips and that its optimizers may not all hold, as written; none for the empty text.
+    """The parameters, as written, that update() clips and its optimizers may not all hold; "" if there are none.
 
-    A pass computes the gradients of its own optimizers' parameters, so none may clip others unless it is `alone`.
+    A pass computes only the gradients of its own optimizers' parameters, so it may clip others only if it is `alone`.
 
     Raises:
-        Skip: one may, or the parameters cannot be written above the training loop.
+        Skip: it may clip others, or the parameters cannot be written above the training loop.
     """
     also: dict[str, None] = {}
     for node in walk(function):
@@ -598,12 +601,12 @@ def _also_clipped(roles: Roles, function: ast.FunctionDef, passes: list[_Pass], 
             raise Skip(f"line {node.lineno} may clip gradients that the optimizer does not use")
         also[roles.tree.text(given[0])] = None
     if len(also) > 1:
-        raise Skip("different parameters are clipped, not all of which the optimizer may hold")
+        raise Skip("different sets of parameters are clipped, some of which the optimizer may not hold")
     return next(iter(also), "")
 
 
 def _drawn(roles: Roles, updates: Sequence[ast.FunctionDef]) -> ast.Call | None:
-    """Where updates draw a number of Python's, which ends a graph: another pass would go back through what is freed."""
+    """Where updates draw a Python random number, which breaks the graph: a second pass would reach freed buffers."""
     run = [roles.get(World).functions_run(update) for update in updates]
     known = frozenset(f for functions in run if functions is not None for f in functions)
     for node in roles.reached(updates) if None in run else (n for f in known for n in walk(f)):
@@ -613,7 +616,8 @@ def _drawn(roles: Roles, updates: Sequence[ast.FunctionDef]) -> ast.Call | None:
 
 
 def _switches(roles: Roles, updates: Sequence[ast.FunctionDef]) -> dict[ast.stmt, ast.FunctionDef | None]:
-    """What freezes networks while others are trained, without an effect on these; of objects' networks alone."""
+    """Statements that freeze networks while others are trained, without an effect on these; of objects' networks
+    only."""
     return frozen.harmless_switches(roles, updates) if roles.history.restructured else {}
 
 
@@ -624,14 +628,16 @@ def _check_optimizer(
     updates: Collection[ast.FunctionDef],
     switches: Collection[ast.stmt],
 ) -> None:
-    """The optimizer is one that can be traced, and only what updates gives it gradients, which it clears before.
+    """Check that the optimizer can be traced, and that only updates give it gradients, which they clear first.
 
     Raises:
-        Skip: it is not.
+        Skip: it is not so.
     """
     made = kept_optimizers.making(roles, name)
     if len(made) > 1 and all(o.kind in TRACED for o in made) and not kept_optimizers.made_once(roles, name):
-        raise Skip(f"{name} is made more than once: make it in one statement, with what depends on conditions above it")
+        raise Skip(
+            f"{name} is made more than once: make it in one statement, and compute conditional arguments above it"
+        )
     if not made or any(o.kind not in TRACED for o in made):
         kind = made[0].kind if made else None
         raise Skip(f"{name} is {f'torch.optim.{kind}' if kind else 'not known'}, whose step() may not be traceable")
@@ -639,10 +645,10 @@ def _check_optimizer(
         raise Skip(f"{name} is made with options under which its step() may not be traceable")
     if made[0].kind in BRANCHING and name not in roles.history.steady_rates:
         raise Skip(
-            f"in a graph {made[0].kind} counts the steps of {name} in float32, in which early ones are percents off"
+            f"in a graph {made[0].kind} counts the steps of {name} in float32, which is percents off in early steps"
         )
     if name not in roles.history.steady_rates and (why := present_rates.obstacle(roles, made[0], updates)) is not None:
-        changes = f"the learning rate of {name} is a float that may change: each value would be compiled anew"
+        changes = f"the learning rate of {name} is a float that may change: each value would cause a recompilation"
         raise Skip(f"{changes}, and {why}")
     for changed in roles.history.restructured.values():
         if "." not in name:
@@ -654,7 +660,9 @@ def _check_optimizer(
             if why is not None:
                 raise Skip(why)
         if (node := _kept_by(roles, update, switches)) is not None:
-            raise Skip(f"line {node.lineno} keeps {ast.unparse(node)}, perhaps with a graph, through which a pass goes")
+            raise Skip(
+                f"line {node.lineno} keeps {ast.unparse(node)}, perhaps with a graph that a backward pass goes through"
+            )
     used = next(filter(None, (other_gradients.outside(roles, updates, one) for one in made)), None)
     if used is not None:
         raise Skip(f"line {used.lineno} uses gradients outside of the minibatch too")

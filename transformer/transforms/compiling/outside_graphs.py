@@ -1,7 +1,7 @@
-"""Tensors that an update reads and that were computed outside of it: a compiled pass ends where it would go back there.
+"""Tensors that an update reads and that were computed outside it: a compiled backward pass cannot continue there.
 
-`agent.alpha = agent.log_alpha.exp()` is one. A pass computes the gradients of its own optimizers' parameters alone, so
-it may read without its graph what was computed of others.
+`agent.alpha = agent.log_alpha.exp()` is an example. A pass computes only the gradients of its own optimizers'
+parameters, so values computed from other parameters may be read without their graph.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from transformer.values.effects.world import World
 def read_with_graph(
     roles: Roles, update: ast.FunctionDef, passes: Mapping[ast.Call, Collection[str]]
 ) -> dict[str, list[ast.expr]]:
-    """What an update may read detached, by its text: all places where it reads that.
+    """The expressions that an update may read detached, by their text: all places where it reads them.
 
     Args:
         roles: the script.
@@ -65,7 +65,7 @@ def read_with_graph(
 def _reached(
     roles: Roles, update: ast.FunctionDef, node: ast.expr, passes: Mapping[ast.Call, Collection[str]]
 ) -> Iterator[ast.Call]:
-    """The passes that may go back to a place where something is read."""
+    """The passes that may go back through the value read at a node."""
     first = roles.tree.statement(node)
     tainted = set(access(first).binds)
     for stmt in statements(update.body):

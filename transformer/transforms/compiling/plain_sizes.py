@@ -1,4 +1,4 @@
-"""Keep the number of actions as a plain int in networks, where compiled functions take it for a size."""
+"""Keep the number of actions as a plain int in networks whose compiled functions use it as a size."""
 
 from __future__ import annotations
 
@@ -38,29 +38,29 @@ SHAPED = frozenset("view reshape expand repeat".split())
 
 
 def apply(state: State) -> Rewrite:
-    """Write int() around what such attributes are set to.
+    """Wrap the values of such attributes in int().
 
     Raises:
-        Skip: they are read as something else, too.
+        Skip: the attributes are also read for other purposes.
     """
     roles, tree = state.roles, state.tree
     found = [(target, value) for cls in roles.network_classes for target, value in _set_to_actions(roles, cls)]
     shapes = [(target, value) for target, value in found if any(_shapes(tree, n) for n in _reads(tree, target.attr))]
     if not shapes:
-        raise NotNeeded("no network takes the number of actions of a space for a size")
+        raise NotNeeded("no network uses a space's number of actions as a size")
     edits = Edits(state.source)
     for target, value in shapes:
         other = next((n for n in _reads(tree, target.attr) if not _is_size(tree, n)), None)
         if other is not None:
-            raise Skip(f"line {other.lineno} reads {tree.text(other)} for something else than a size")
+            raise Skip(f"line {other.lineno} reads {tree.text(other)} other than as a size")
         if target.attr in texts_of(tree):
-            raise Skip(f"the script may read {target.attr} by its name, which stands in a text")
+            raise Skip(f"the script may read {target.attr} by its name, which occurs in a text")
         edits.substitute(value, f"int({tree.text(value)})")
     return Rewrite(edits)
 
 
 def _set_to_actions(roles: Roles, cls: ast.ClassDef) -> Iterator[tuple[ast.Attribute, ast.expr]]:
-    """The attributes of the object that its constructor sets to a space's number of actions."""
+    """The attributes of `self` that a constructor sets to a space's number of actions."""
     tree = roles.tree
     constructor = next((s for s in cls.body if isinstance(s, ast.FunctionDef) and s.name == "__init__"), None)
     if constructor is None:
@@ -73,7 +73,7 @@ def _set_to_actions(roles: Roles, cls: ast.ClassDef) -> Iterator[tuple[ast.Attri
 
 
 def _is_given(roles: Roles, cls: ast.ClassDef, constructor: ast.FunctionDef, value: ast.expr) -> bool:
-    """Whether a value is a parameter for which all that makes the object give such a number."""
+    """Whether a value is a parameter for which every instantiation passes such a number."""
     tree = roles.tree
     if not isinstance(value, ast.Name) or any(
         isinstance(n, ast.Name) and n.id == value.id and not isinstance(n.ctx, ast.Load) for n in walk(constructor)
@@ -99,13 +99,13 @@ def _is_number(tree: Tree, value: ast.expr) -> bool:
 
 
 def _reads(tree: Tree, attribute: str) -> list[ast.Attribute]:
-    """What reads an attribute of that name, but for spaces' numbers."""
+    """The reads of attributes of that name, except spaces' numbers of actions."""
     named = [n for n in tree.of(ast.Attribute) if n.attr == attribute and isinstance(n.ctx, ast.Load)]
     return [n for n in named if not _is_number(tree, n)]
 
 
 def _given_to(tree: Tree, read: ast.expr) -> ast.Call | None:
-    """The call that a number is an argument of, alone or in a product or sum."""
+    """The call that has a number as an argument, alone or in a product or sum."""
     whole: ast.AST = read
     while isinstance(parent := tree.parents[whole], ast.BinOp) and isinstance(
         parent.op, (ast.Mult, ast.Add, ast.Sub, ast.FloorDiv)
@@ -122,7 +122,7 @@ def _shapes(tree: Tree, read: ast.expr) -> bool:
 
 
 def _is_size(tree: Tree, read: ast.expr) -> bool:
-    """Whether a number is taken for a size, for which a plain int is as good."""
+    """Whether a number is used as a size, for which a plain int is equivalent."""
     call = _given_to(tree, read)
     layer = call is not None and (tree.qualified(call.func) or "").startswith("torch.nn.")
     return layer or _shapes(tree, read)

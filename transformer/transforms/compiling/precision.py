@@ -51,15 +51,14 @@ INFO = TransformInfo(
 SETTING = frozenset(
     "autocast GradScaler set_float32_matmul_precision allow_tf32 fp32_precision set_autocast_enabled".split()
 )
-"""What a script sets the precision of its arithmetic by."""
+"""The ways in which a script sets the precision of its arithmetic."""
 
 
 def apply(state: State) -> Rewrite:
-    """Put the update's forward passes under autocast, and other linear layers in the heads' place.
+    """Put the update's forward passes under autocast, and replace the linear layers of the heads.
 
     Raises:
-        Skip: a network is not known, there is no product of matrices but the heads', or the script chooses its own
-            precision.
+        Skip: a network is not known, only heads compute matrix products, or the script sets its own precision.
     """
     tree, roles = state.tree, state.roles
     _check_own(state)
@@ -72,7 +71,7 @@ def apply(state: State) -> Rewrite:
     if not calling:
         raise Skip("update() calls no network by its name")
     if not heads.others:
-        raise Skip("no layer but the heads computes a product of matrices")
+        raise Skip("only the heads compute matrix products")
     _check_shown(roles)
     edits = Edits(state.source)
     flag = add_flag(state, edits, "precision")
@@ -97,26 +96,26 @@ def apply(state: State) -> Rewrite:
 
 
 def _check_own(state: State) -> None:
-    """The script computes in float32, and says nothing of precision.
+    """Check that the script computes in float32 and does not set the precision.
 
     Raises:
-        Skip: it says something.
+        Skip: it is not so.
     """
     tree = state.tree
     for node in tree.nodes:
         if isinstance(node, (ast.Name, ast.Attribute)) and tree.last_name(node) in SETTING:
             raise Skip(f"line {node.lineno} sets the precision itself: {tree.text(node)}")
     if not state.history.single_precision:
-        raise Skip("the script computes in another precision than float32, too")
+        raise Skip("the script also computes in other precisions than float32")
     if tree.imports.get("torch") != "torch":
         raise Skip("torch is not imported by its name")
 
 
 def _check_shown(roles: Roles) -> None:
-    """No network is printed or saved as a whole: its heads are of another class then.
+    """Check that no network is printed or saved as a whole, because its heads change their class.
 
     Raises:
-        Skip: one is, or is handed to a function that is not known.
+        Skip: one is, or is passed to unknown code.
     """
     tree = roles.tree
     for name in tree.of(ast.Name):
@@ -130,7 +129,7 @@ def _check_shown(roles: Roles) -> None:
 
 
 def _keeps_it(tree: Tree, call: ast.Call) -> bool:
-    """Whether a function neither prints nor saves what it is given."""
+    """Whether a function neither prints nor saves its argument."""
     name = tree.qualified(call.func) or ""
     return (name.startswith("torch.") and name != "torch.save") or name == "copy.deepcopy"
 

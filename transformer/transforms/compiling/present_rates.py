@@ -1,4 +1,4 @@
-"""Learning rates that may stand in tensors while an update runs, and be floats at all other times."""
+"""Learning rates that may be in tensors while an update runs, and are floats at all other times."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from transformer.recognition.roles import Optimizer, Roles
 from transformer.syntax.query import bind_arguments, calls_method, walk
 
 STEPPED = ("zero_grad", "step")
-"""What an update may ask of the optimizer while its rate is in a tensor."""
+"""What an update may use of the optimizer while its rate is in a tensor."""
 ASKED = (*STEPPED, "state_dict", "load_state_dict")
-"""What may be asked of it at other times; none hands out the optimizer or one of its groups."""
+"""What may be used of it at other times; none returns the optimizer or one of its groups."""
 SCHEDULED = ("step", "get_last_lr", "state_dict", "load_state_dict")
-"""Likewise of a scheduler of torch's."""
+"""Likewise for a torch scheduler."""
 HELD = ("parameters", "named_parameters")
-"""What a network is asked for its parameters by."""
+"""Methods that return a network's parameters."""
 TAKING = optimizers()
 CHOOSING = frozenset(("foreach", "fused", "capturable", "differentiable", None))
-"""Arguments with which an optimizer may take no tensor for a rate, or none that is on the host."""
+"""Arguments with which an optimizer may reject a tensor as a rate, or one on the host."""
 
 
 def obstacle(roles: Roles, optimizer: Optimizer, updates: Collection[ast.FunctionDef]) -> str | None:
-    """Why the rate must not be in a tensor while updates run; None where nothing else sees the optimizer meanwhile.
+    """Why the rate must not be in a tensor while updates run; None if nothing else sees the optimizer meanwhile.
 
-    An optimizer that is a variable of the training, and that no unknown code is given, is seen by the functions that
-    name it alone. Of these none may run during an update, be it called there or, without its name, by a signal or
-    in another thread; the update itself may clear its gradients and step it. All else finds the floats that it set.
+    An optimizer that is a variable of the training, and is not passed to unknown code, is visible only to the functions
+    that name it. None of these may run during an update, whether called there or, without its name, by a signal or in
+    another thread; the update itself may clear its gradients and step it. All other code finds the floats it set.
     """
     tree, name = roles.tree, optimizer.name
     if optimizer.kind not in TAKING or any(k.arg in CHOOSING for k in optimizer.call.keywords):
-        return "it is not known to take a tensor for a rate"
+        return "it is not known to accept a tensor as its rate"
     if not _is_above(roles, optimizer.stmt) or name in tree.declared or "." in name:
-        return "it is no variable that is made above the training loop"
+        return "it is not a variable bound above the training loop"
     if not _makes_its_groups(roles, optimizer):
-        return "the groups that it is given may be in use elsewhere"
+        return "its groups may be in use elsewhere"
     for node in tree.nodes:
         word = node.id if isinstance(node, ast.Name) else tree.last_name(node)
         method = isinstance(node, ast.Attribute) and tree.qualified(node) is None and word != "_getframe"
@@ -48,13 +48,13 @@ def obstacle(roles: Roles, optimizer: Optimizer, updates: Collection[ast.Functio
 
 
 def _is_above(roles: Roles, stmt: ast.stmt) -> bool:
-    """Whether a statement of the training scope runs once, and always, before the training begins."""
+    """Whether a statement of the training scope runs exactly once, before the training begins."""
     block, around = roles.tree.block(stmt), {roles.outermost, *roles.tree.ancestors(roles.outermost)}
     return roles.tree.scope_of(stmt) is roles.scope and any(s in around for s in block[block.index(stmt) + 1 :])
 
 
 def _makes_its_groups(roles: Roles, optimizer: Optimizer) -> bool:
-    """Whether it is given networks' parameters, in groups that are written there: it keeps dictionaries as they are."""
+    """Whether its groups are written out with networks' parameters: an optimizer keeps the dictionaries it is given."""
     tree, call = roles.tree, optimizer.call
     given = [n for v in (*call.args[:1], *(k.value for k in call.keywords if k.arg == "params")) for n in walk(v)]
     asked = [n for n in given if calls_method(n, *HELD) and not any(map(tree.methods, HELD))]
@@ -74,14 +74,14 @@ class _During:
     def __init__(self, roles: Roles, updates: Collection[ast.FunctionDef]) -> None:
         self._tree = roles.tree
         self._own = {node for update in updates for node in walk(update)}
-        # Other files call methods of what they are given, and a class under another name, or derived from, is made
+        # Other files call methods of their arguments, and may instantiate or subclass a class
         methods = (m for c in roles.tree.of(ast.ClassDef) for m in c.body if m is not roles.scope)
         meanwhile = roles.reached([*updates, *roles.called_unseen, *roles.tree.of(ast.AsyncFunctionDef), *methods])
-        self._meanwhile = dict.fromkeys(meanwhile)  # in their order, so that always the same line is told
+        self._meanwhile = dict.fromkeys(meanwhile)  # in order, so that the reported line is always the same
         self._understood = set[tuple[str, ast.FunctionDef | None]]()
 
     def of_groups(self) -> str | None:
-        """Where a group of an optimizer's parameters, or its rate, may be in use meanwhile."""
+        """Where a parameter group of an optimizer, or its rate, may be in use during an update."""
         for node in self._meanwhile:
             rate = isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and node.slice.value == "lr"
             if rate or (isinstance(node, ast.Attribute) and node.attr == "param_groups"):
@@ -89,7 +89,7 @@ class _During:
         return None
 
     def of_name(self, name: str, made: ast.expr) -> str | None:
-        """Where code that runs meanwhile sees the optimizer of this name, or may be left something of it."""
+        """Where code that runs during an update sees the optimizer of this name, or may have a reference to it."""
         for node in self._tree.of(ast.Name):
             if node.id != name or node is made:
                 continue
@@ -97,20 +97,20 @@ class _During:
                 if not (node in self._own and self._is_asked(node, STEPPED)):
                     return f"line {node.lineno} may see it while an update runs"
             elif not isinstance(node.ctx, ast.Load):
-                return f"line {node.lineno} binds its name otherwise, or deletes it"
+                return f"line {node.lineno} binds its name to something else, or deletes it"
             elif not self._is_harmless(node, ASKED):
                 return f"line {node.lineno} may leave it to code that runs during an update"
         return None
 
     def _is_asked(self, node: ast.expr, asked: Collection[str]) -> bool:
-        """Whether one of these methods of it is called."""
+        """Whether one of these methods or attributes of it is used."""
         attribute = self._tree.parents[node]
         call = self._tree.parents[attribute]
         known = isinstance(attribute, ast.Attribute) and attribute.attr in asked
         return known and isinstance(call, ast.Call) and call.func is attribute
 
     def _is_harmless(self, node: ast.Name, asked: Collection[str]) -> bool:
-        """Whether a use leaves nothing behind by which other code would reach an optimizer, or a group of it."""
+        """Whether a use leaves no reference by which other code would reach an optimizer or its group."""
         parent = self._tree.parents[node]
         if isinstance(parent, ast.Attribute):
             groups = asked is ASKED and parent.attr == "param_groups" and isinstance(parent.ctx, ast.Load)
@@ -119,7 +119,7 @@ class _During:
         return isinstance(call, ast.Call) and call.func is not node and self._is_given(call, node, asked)
 
     def _reads_entries(self, groups: ast.Attribute) -> bool:
-        """Whether `optimizer.param_groups` is used for its length or entries alone: `[0]["lr"]`, or a loop's."""
+        """Whether `optimizer.param_groups` is only used for its length or entries: `[0]["lr"]`, or a loop over them."""
         user = self._tree.parents[groups]
         if isinstance(user, ast.Subscript) and user.value is groups and not isinstance(user.slice, ast.Slice):
             return self._is_entry(user)
@@ -133,12 +133,12 @@ class _During:
         return bool(found) and all(map(self._is_entry, uses))
 
     def _is_entry(self, group: ast.expr) -> bool:
-        """Whether a group is used for the entry of a written name alone."""
+        """Whether a group is used only for an entry with a literal key."""
         entry = self._tree.parents[group]
         return isinstance(entry, ast.Subscript) and entry.value is group and isinstance(entry.slice, ast.Constant)
 
     def _is_given(self, call: ast.Call, node: ast.expr, asked: Collection[str]) -> bool:
-        """Whether it is known what a call does with it: prints it, looks at it, schedules its rate; a function's."""
+        """Whether a call's use of it is known: it prints, inspects or schedules it, or is a function of the file."""
         if self._tree.names.builtin(call.func) in (*SHOWING, *LOOKING):
             return True
         if (self._tree.qualified(call.func) or "").startswith(SCHEDULERS):
@@ -151,7 +151,7 @@ class _During:
         return taken is not None and self._is_understood(taken, function, asked)
 
     def _is_understood(self, name: str, function: ast.FunctionDef | None, asked: Collection[str]) -> bool:
-        """Whether a function's parameter, or a scheduler of this name, leaves nothing behind and is not in use."""
+        """Whether the parameter of a function, or a scheduler of this name, leaves no reference and is not in use."""
         if (name, function) in self._understood:
             return True
         self._understood.add((name, function))

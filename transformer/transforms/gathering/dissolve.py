@@ -1,4 +1,4 @@
-"""Make variables and functions of the object that trains, so that networks and buffers stand beside the loop."""
+"""Turn the object that trains into variables and functions, so that networks and buffers are next to the loop."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def apply(state: State) -> Rewrite:
     """Dissolve the first class that trains.
 
     Raises:
-        Skip: there is none, or its object must stay one, or this would not bring the training to where it is made.
+        Skip: there is none, its object must stay an object, or this would not bring the training to where it is made.
     """
     reasons = []
     for cls in training_classes(state.tree):
@@ -84,7 +84,7 @@ def dissolved(state: State, parts: Dissolved) -> str:
     """The script without the object.
 
     Raises:
-        NotInlined: what `__init__` did cannot stand where the object was made.
+        NotInlined: the body of `__init__` cannot be moved to where the object was made.
     """
     init = state.tree.names.fresh("init")
     split = state.rewritten(_Module(state, parts, init).code())
@@ -93,7 +93,7 @@ def dissolved(state: State, parts: Dissolved) -> str:
         raise NotInlined("the call of its __init__() is not seen as the only one", "make one object of it, once")
     try:
         return inlined(split, only).tree.code
-    except NotInlined as why:  # which names lines of a text that nobody sees
+    except NotInlined as why:  # its line numbers are of an intermediate text
         raise Stays(split.in_original(str(why)).replace("line ", "original line ")) from None
 
 
@@ -114,7 +114,7 @@ class _Module(cst.CSTTransformer):
         return self._state.source.module.visit(self).code
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:  # noqa: N802
-        """Look for the scope that makes the object, and no further."""
+        """Look for the scope that makes the object, no deeper."""
         if self._inside < 0 and node is self._scope:
             self._inside = 0
             return True
@@ -135,7 +135,7 @@ class _Module(cst.CSTTransformer):
     def leave_ClassDef(  # noqa: N802
         self, original_node: cst.ClassDef, updated_node: cst.ClassDef
     ) -> cst.ClassDef | cst.FlattenSentinel[cst.BaseStatement] | cst.RemovalSentinel:
-        """Put the functions in the place of the class, if the module makes the object."""
+        """Replace the class by the functions, if the module makes the object."""
         if original_node is not self._cls:
             return updated_node
         if self._scope is not None:
@@ -161,7 +161,7 @@ class _Module(cst.CSTTransformer):
         if self._parts.name is None and not (
             isinstance(self._parts.stmt, ast.Expr) and self._parts.stmt.value is self._parts.creation
         ):
-            lines.append(updated_node.with_changes(body=[_called(updated_node, self._parts)], leading_lines=[]))
+            lines.append(updated_node.with_changes(body=[_as_call(updated_node, self._parts)], leading_lines=[]))
         else:
             lines[-1] = lines[-1].with_changes(trailing_whitespace=updated_node.trailing_whitespace)
         first, *others = lines
@@ -171,7 +171,7 @@ class _Module(cst.CSTTransformer):
         return cst.FlattenSentinel([first, *others])
 
     def _unbound(self) -> list[cst.SimpleStatementLine]:
-        """Variables that functions bind and nothing else does: the scope, if it is a function, must have them."""
+        """Variables that only functions bind: the scope, if it is a function, must have them."""
         if self._scope is None:
             return []
         first = self._parts.stored[self._parts.init] | {self._parts.names[p] for p in self._parts.passed}
@@ -179,7 +179,7 @@ class _Module(cst.CSTTransformer):
         return [_line(f"{name} = None") for name in others]
 
     def _created(self) -> list[cst.SimpleStatementLine]:
-        """What evaluates the arguments, and the call of what was `__init__`."""
+        """The evaluation of the arguments, and the call of the former `__init__`."""
         creation, lines = self._parts.creation, []
         variables = {param: self._parts.names[attribute] for attribute, param in self._parts.passed.items()}
         bound = bind_arguments(self._parts.init, creation, creation.func)
@@ -221,7 +221,7 @@ class _Module(cst.CSTTransformer):
 
 
 class _Comments(cst.CSTVisitor):
-    """The comments of a class that stand in none of its methods, nor above one."""
+    """The comments of a class that are neither in a method nor above one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -277,7 +277,7 @@ class _Method(Remembering):
     def leave_IndentedBlock(  # noqa: N802
         self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
     ) -> cst.IndentedBlock:
-        """Drop what does nothing any more: `args = args`, and the `__init__` of no class."""
+        """Drop statements without effect: `args = args`, and `super().__init__()`."""
         if original_node is not cast(cst.FunctionDef, self._method).body:
             return updated_node
         kept = without(cast(Sequence[Line], updated_node.body), self._is_nothing)
@@ -292,7 +292,7 @@ class _Method(Remembering):
     def leave_FunctionDef(  # noqa: N802
         self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef
     ) -> cst.FunctionDef:
-        """Declare what is bound for others; take away what only methods have."""
+        """Declare what is bound for others, and remove what only methods have."""
         stored = self._stored.get(original_node)
         if stored:
             names = textwrap.wrap(", ".join(sorted(stored)), WIDTH)
@@ -323,7 +323,7 @@ class _Method(Remembering):
 def _standing_for(
     attribute: str, names: Mapping[str, str], properties: Collection[str], node: cst.Attribute
 ) -> cst.BaseExpression:
-    """The variable of an attribute, or the call of what was a property."""
+    """The variable for an attribute, or the call for a former property."""
     name = cst.Name(names[attribute])
     new: cst.Name | cst.Call = cst.Call(name) if attribute in properties else name
     return new.with_changes(lpar=node.lpar, rpar=node.rpar)
@@ -333,7 +333,7 @@ def _is_of_classes(decorator: cst.Decorator) -> bool:
     return isinstance(decorator.decorator, cst.Name) and decorator.decorator.value in ("staticmethod", "property")
 
 
-def _called(line: cst.SimpleStatementLine, parts: Dissolved) -> cst.BaseSmallStatement:
+def _as_call(line: cst.SimpleStatementLine, parts: Dissolved) -> cst.BaseSmallStatement:
     """`Trainer(args).train()` as a call of the function."""
     small = cast("cst.Assign | cst.Expr", line.body[0])
     call = cast(cst.Call, small.value)

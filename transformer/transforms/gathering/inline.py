@@ -1,4 +1,4 @@
-"""Put functions that hold the training or a phase of it in the place of their calls: all stand beside one loop."""
+"""Replace the calls of functions that hold the training or a phase of it by their bodies, so all is in one loop."""
 
 from __future__ import annotations
 
@@ -57,16 +57,16 @@ INFO = TransformInfo(
     ),
 )
 
-ALREADY = "rollout and update stand in one training loop already"
+ALREADY = "rollout and update are already in one training loop"
 MOST = 20
-"""So many calls are replaced at the most."""
+"""The maximum number of calls to replace."""
 
 
 def apply(state: State) -> Rewrite:
     """Replace calls until environment and optimizer are stepped in one loop.
 
     Raises:
-        Skip: they are already, or no call stands between them, or a function must stay one.
+        Skip: they already are, no call is between them, or a function must stay one.
     """
     gathered, kept = gather(state)
     if not recognised(gathered.roles) and kept:
@@ -77,7 +77,7 @@ def apply(state: State) -> Rewrite:
 
 
 def gather(state: State) -> tuple[State, dict[str, str]]:
-    """The state in which calls are replaced until nothing is left to, and why functions stay, by their names."""
+    """The state after replacing calls as long as there are any, and why functions stay, by name."""
     now, kept = state, dict[str, str]()
 
     def calls(*, by_name: bool) -> dict[ast.FunctionDef, OnlyCall]:
@@ -102,18 +102,18 @@ def gather(state: State) -> tuple[State, dict[str, str]]:
             now = inlined(now, only)
         except NotInlined as refused:
             where = f"{only.function.name}() (line {only.function.lineno})"
-            reason = f"{where} cannot be put in the place of its call: {refused}"
+            reason = f"{where} cannot replace its call: {refused}"
             kept[only.function.name] = now.in_original(reason).replace("line ", "original line ")
     return now, kept
 
 
 def _optimizes(roles: Roles, only: OnlyCall) -> bool:
-    """Whether a method is one of an optimizer of the script's own, which is known by its methods."""
+    """Whether a method belongs to an optimizer of the script's own, which is recognised by its methods."""
     return only.receiver is not None and ast.unparse(only.receiver) in {o.name for o in roles.optimizers}
 
 
 def recognised(roles: Roles) -> bool:
-    """Whether rollout and update stand in one training loop."""
+    """Whether rollout and update are in one training loop."""
     try:
         return roles.kind != "update"
     except Unconvertible:
@@ -121,10 +121,10 @@ def recognised(roles: Roles) -> bool:
 
 
 def inlined(state: State, only: OnlyCall) -> State:
-    """The state with a function's statements in the place of its call.
+    """The state with a function's statements instead of its call.
 
     Raises:
-        NotInlined: they would do something else there, or this cannot be told.
+        NotInlined: they would behave differently there, or this cannot be determined.
     """
     text = unparse(only.function)
     for rewritten in (_by_itself, _unpacked):
@@ -138,9 +138,9 @@ def inlined(state: State, only: OnlyCall) -> State:
     doc = ast.get_docstring(only.function)
     body = _body(state, only.function)
     if doc is not None and isinstance(body[0], cst.SimpleStatementLine):
-        rest = body[0].body[1:]  # behind a semicolon
+        rest = body[0].body[1:]  # after a semicolon
         body = [*([body[0].with_changes(body=rest)] if rest else []), *body[1:]]
-    # Lines of the body are copies where comments were put above them; what stands in them is the same
+    # Lines of the body are copies if comments were moved above them; their contents are the same
     named = [state.source.pairs[alias].node for alias in inlining.aliases]
     kept = without(body, lambda s: any(_first(s) is node for node in named) or _declares(s))
     given = state.tree.text(stmt.targets[0]) if isinstance(stmt, ast.Assign) else ""
@@ -171,12 +171,12 @@ def inlined(state: State, only: OnlyCall) -> State:
 
 
 def _under(context: str, lines: Sequence[Line], *, apart: bool) -> list[Line]:
-    """Lines in a `with` block; of a loop that steps an environment the body alone, so that the loop stands by itself.
+    """Lines in a `with` block; of a loop that steps an environment only the body, so that the loop stays recognisable.
 
     Args:
-        context: what is entered.
-        lines: what stands in it.
-        apart: whether `range` is Python's own, and so computes nothing that the context would be for.
+        context: the context manager.
+        lines: the body.
+        apart: whether `range` is Python's builtin, so that computing it does not need the context.
     """
 
     def inside(block: Sequence[Line]) -> Line:
@@ -204,8 +204,7 @@ def _steps(loop: cst.For) -> bool:
 def _by_itself(state: State, only: OnlyCall) -> State | None:
     """The state in which `losses.append(learn(x))` is `result = learn(x)` and `losses.append(result)`.
 
-    So it is where the call is what a loop, an assignment or a statement begins with, `for k, v in learn(x).items():`.
-    None where the call stands in a statement otherwise.
+    This is possible if the statement evaluates the call first, as in `for k, v in learn(x).items():`. None otherwise.
     """
     if (begins := _begun_with(state.tree, only.call)) is not None:
         edits, result = Edits(state.source), state.tree.names.fresh("result")
@@ -227,7 +226,7 @@ def _by_itself(state: State, only: OnlyCall) -> State | None:
 
 
 def _begun_with(tree: Tree, call: ast.Call) -> ast.stmt | None:
-    """The statement that evaluates a call first, and then asks its result for something; None for another place."""
+    """The statement that evaluates a call first, and uses its result; None for any other place."""
     node: ast.AST = call
     outer = tree.parents[node]
     while isinstance(outer, (ast.Attribute, ast.Subscript, ast.Call)):
@@ -248,7 +247,7 @@ def _begun_with(tree: Tree, call: ast.Call) -> ast.stmt | None:
 def _unpacked(state: State, only: OnlyCall) -> State | None:
     """The state in which `learn(*sample())` is `obs, action = sample()` and `learn(obs, action)`.
 
-    None where the call spreads out nothing, or where it is not known how many arguments that makes.
+    None if the call has no `*`, or the number of unpacked arguments is not known.
     """
     call, own = only.call, only.function.args
     given = [v for v in call.args if isinstance(v, ast.Starred)]
@@ -256,7 +255,7 @@ def _unpacked(state: State, only: OnlyCall) -> State | None:
     if not given or given != call.args[-1:] or open_end or is_static(only.function):
         return None
     if isinstance(given[0].value, ast.NamedExpr) or any(isinstance(n, ast.Try) for n in state.tree.ancestors(call)):
-        return None  # another error, where they are too few
+        return None  # another error if there are too few
     names = parameters(only.function)[len(call.args) - 1 + (only.receiver is not None) :]
     statement = state.tree.parents[call]
     plain = all(isinstance(v, (ast.Name, ast.Constant)) for v in call.args[:-1])
@@ -270,7 +269,7 @@ def _unpacked(state: State, only: OnlyCall) -> State | None:
 
 
 def _under_the_opposite(guard: Line, lines: list[Line], otherwise: list[Line]) -> Line:
-    """Lines under the opposite of the condition of `if x: return`, with the comments of that."""
+    """Lines under the opposite of the condition of `if x: return`, with the comments of that statement."""
     assert isinstance(guard, cst.If)
     test = guard.test
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
@@ -285,7 +284,7 @@ def _under_the_opposite(guard: Line, lines: list[Line], otherwise: list[Line]) -
 
 
 def _comments(node: cst.CSTNode) -> Iterator[cst.Comment]:
-    """The comments in a node, in their order; libcst.matchers would find them too, and takes 0.1 s to import."""
+    """The comments in a node, in order; libcst.matchers finds them too, but takes 0.1 s to import."""
     for part in node.children:
         if isinstance(part, cst.Comment):
             yield part
@@ -307,7 +306,7 @@ def _body(state: State, function: ast.FunctionDef) -> Sequence[Line]:
 
 
 def without(lines: Sequence[Line], gone: Callable[[Line], bool]) -> list[Line]:
-    """Lines without some simple statements, whose comments go to what follows."""
+    """Lines without some simple statements, whose comments move to what follows."""
     kept: list[Line] = []
     above: list[cst.EmptyLine] = []
     for line in lines:
@@ -322,18 +321,18 @@ def without(lines: Sequence[Line], gone: Callable[[Line], bool]) -> list[Line]:
 
 
 def _first(line: Line) -> cst.CSTNode | None:
-    """What stands first on a line of simple statements; None for another line."""
+    """The first statement on a line of simple statements; None for another line."""
     return line.body[0] if isinstance(line, cst.SimpleStatementLine) and line.body else None
 
 
 def _declares(line: Line) -> bool:
-    """Whether a line says that variables are another scope's."""
+    """Whether a line is a `global` or `nonlocal` declaration."""
     small = line.body if isinstance(line, cst.SimpleStatementLine) else ()
     return bool(small) and all(isinstance(part, (cst.Global, cst.Nonlocal)) for part in small)
 
 
 def _assigned(tree: Tree, inlining: Inlining, renamed: _Rename) -> str:
-    """The statement that does with the results what the call's statement did."""
+    """The statement that uses the results as the statement of the call did."""
 
     def text(value: ast.expr) -> str:
         return _renamed(tree, value, renamed)
@@ -345,7 +344,7 @@ def _assigned(tree: Tree, inlining: Inlining, renamed: _Rename) -> str:
 
 
 def _renamed(tree: Tree, value: ast.expr, renamed: _Rename) -> str:
-    """The text of a function's expression, in the names that stand for its own."""
+    """The text of a function's expression, with its names replaced."""
     code = tree.text(value) if value in tree.parents else ast.unparse(value)
     return cst.Module([]).code_for_node(cast(cst.BaseExpression, cst.parse_expression(code).visit(renamed)))
 
@@ -355,7 +354,7 @@ def _parsed(code: str) -> list[Line]:
 
 
 def _returning(lines: list[Line], last: list[Line]) -> list[Line]:
-    """Lines whose last statement, in the `with` blocks that they end with, is replaced where it is a return."""
+    """Lines whose last statement, also inside trailing `with` blocks, is replaced if it is a return."""
     if not lines:
         return last
     end = lines[-1]
@@ -378,17 +377,17 @@ def _ends_with_return(line: cst.With) -> bool:
 
 
 class _Rename(Remembering):
-    """Replaces names by other names, or by what they stand for."""
+    """Replaces names by other names or expressions."""
 
     def __init__(self, names: dict[str, str]) -> None:
         super().__init__()
         self._new = {old: cst.parse_expression(new) for old, new in names.items() if old != new}
         self._kept: set[cst.CSTNode] = set()
-        """Held, for the identity of one that is freed may be the next one's."""
+        """Kept alive, because the id of a freed node may be reused."""
         self._quotes: list[str] = []
 
     def on_visit(self, node: cst.CSTNode) -> bool:
-        """Note names that are no variables."""
+        """Note names that are not variables."""
         self._kept.update(self._others(node))
         return super().on_visit(node)
 
@@ -422,10 +421,10 @@ class _Rename(Remembering):
     def leave_FormattedStringExpression(  # noqa: N802
         self, original_node: cst.FormattedStringExpression, updated_node: cst.FormattedStringExpression
     ) -> cst.FormattedStringExpression | cst.FlattenSentinel[cst.BaseFormattedStringContent]:
-        """Write out what `f"{rate=}"` prints of the expression, where that gets other names.
+        """Write out the text that `f"{rate=}"` prints, if the names in it change.
 
         Raises:
-            NotInlined: it cannot stand in the string's quotes.
+            NotInlined: it cannot be written inside the string's quotes.
         """
         equal = original_node.equal
         if equal is None or original_node.expression.deep_equals(updated_node.expression):

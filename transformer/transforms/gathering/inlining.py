@@ -1,4 +1,4 @@
-"""Whether a function's statements can stand in the place of its only call, and under which names."""
+"""Whether a function's statements can replace its only call, and under which names."""
 
 from __future__ import annotations
 
@@ -32,29 +32,29 @@ class NotInlined(Stays):
 
 @dataclass(frozen=True)
 class Inlining:
-    """How a function's statements are to stand in the place of its call."""
+    """How a function's statements replace its call."""
 
     stmt: ast.Assign | ast.Expr
-    """The statement that is the call, or that assigns what it returns."""
+    """The statement that is the call, or assigns its result."""
     names: dict[str, str]
-    """What the function's parameters and variables are called there, where it is something else."""
+    """The new names of the function's parameters and variables, if they change."""
     bindings: tuple[tuple[str, ast.expr], ...]
-    """Parameters that are assigned above, by their names there, with their arguments."""
+    """Parameters to assign above, by their new names, with their arguments."""
     results: tuple[tuple[ast.expr, ast.expr], ...]
-    """Targets and values to be assigned below; the values in the function's names."""
+    """Targets and values to assign below; the values use the function's names."""
     value: ast.expr | None
-    """What is left of its result to be evaluated where nothing is assigned."""
+    """The part of the result to evaluate if nothing is assigned."""
     aliases: tuple[ast.Assign, ...]
-    """Its statements that only gave something another name."""
+    """Statements that only give something another name."""
     guards: tuple[ast.If, ...]
-    """Its statements `if x: return`, below each of which the others stand under the opposite condition."""
+    """The `if x: return` statements; the statements below each go under the opposite condition."""
 
 
 def plan(state: State, only: OnlyCall) -> Inlining:
-    """Find the names.
+    """Choose the names.
 
     Raises:
-        NotInlined: the statements would do something else there, or this cannot be told.
+        NotInlined: the statements would behave differently there, or this cannot be determined.
     """
     return _Planner(state, only).plan()
 
@@ -95,7 +95,7 @@ class _Planner:
         return Inlining(stmt, names, tuple(bindings), tuple(results), value if ignored else None, aliases, self.guards)
 
     def check(self) -> None:
-        """Refuse what only works in a function."""
+        """Reject what only works in a function."""
         function = self.function
         for decorator in function.decorator_list:
             plain = isinstance(decorator, ast.Call) and not decorator.args and not decorator.keywords
@@ -115,7 +115,7 @@ class _Planner:
         unset = exposed(function.body) & scope_access(function.body).binds - set(parameters(function))
         for node in (n for s in function.body for n in walk(s)):
             if isinstance(node, ast.Name) and node.id in unset and is_read(node) and is_caught(self.tree, node):
-                raise NotInlined(f"line {node.lineno} catches what happens where {node.id} is not set", "set it first")
+                raise NotInlined(f"line {node.lineno} catches the error if {node.id} is unset", "set it first")
         returns = list(_returns(function))
         last = _tail(function.body)
         for stmt in returns:
@@ -133,11 +133,11 @@ class _Planner:
                     "rename one of them",
                 )
         if isinstance(outer, ast.FunctionDef) and outer is not self.scope:
-            raise NotInlined(f"it stands in {outer.name}(), and is called elsewhere", "define it at the top level")
+            raise NotInlined(f"it is defined in {outer.name}() and called elsewhere", "define it at the top level")
 
     @cached_property
     def guards(self) -> tuple[ast.If, ...]:
-        """The statements `if x: return` of the function, where its result is nothing's, or is given a name."""
+        """The `if x: return` statements of the function, if its result is unused or assigned to a name."""
         outer = self.tree.parents[self.call]
         assigned = isinstance(outer, ast.Assign) and len(outer.targets) == 1 and isinstance(outer.targets[0], ast.Name)
         if not (isinstance(outer, ast.Expr) or assigned) or self.function.decorator_list:
@@ -146,7 +146,7 @@ class _Planner:
         return tuple(s for s in found if _returns_early(s.body[0], kept=assigned))
 
     def is_owner(self, declaration: ast.Global | ast.Nonlocal) -> bool:
-        """Whether the variables that the function binds for others are those of the scope of its call."""
+        """Whether the variables that the function binds for others belong to the scope of its call."""
         if declaration not in self.function.body:
             return False
         if isinstance(declaration, ast.Global):
@@ -155,14 +155,14 @@ class _Planner:
 
     @cached_property
     def kept(self) -> dict[str, int]:
-        """Variables that functions made inside may read later, with the line: each call made others for them."""
+        """Variables that inner functions may read later, with the line: each call made new ones for them."""
         for node in (n for s in self.function.body for n in walk(s)):
             if isinstance(node, ast.ClassDef):
                 raise NotInlined(f"line {node.lineno} makes a class", "make it outside of the function")
         return kept_for_later(self.tree, self.function.body, self.locals)
 
     def check_steady(self, stmt: ast.stmt, names: dict[str, str]) -> None:
-        """Refuse where functions made inside would see a variable of the function change below the call."""
+        """Reject if inner functions would see a variable of the function change after the call."""
         for name, line in self.kept.items():
             root = names.get(name, name).partition(".")[0]
             bound = [s for s in statements(self.scope.body) if root in access(s).binds | block_names(s)]
@@ -185,7 +185,7 @@ class _Planner:
         raise NotInlined(f"line {self.call.lineno} does more with its result than assigning it", "give it a name first")
 
     def given(self) -> dict[str, ast.expr]:
-        """The argument of each parameter, in the order in which they are evaluated."""
+        """The argument of each parameter, in order of evaluation."""
         bound = bind_arguments(self.function, self.call, self.receiver)
         if bound is None or set(bound.values) != set(self.params):
             spread = [v for v in (*self.call.args, *self.call.keywords) if getattr(v, "arg", "*") is None]
@@ -194,11 +194,11 @@ class _Planner:
             raise NotInlined(f"line {self.call.lineno} {what}", "name each argument")
         for name, value in bound.defaults.items():
             if not isinstance(value, ast.Constant):
-                raise NotInlined(f"the default of {name} is no constant", "give the argument in the call")
+                raise NotInlined(f"the default of {name} is not a constant", "give the argument in the call")
         return bound.values
 
     def targets(self, stmt: ast.Assign | ast.Expr, value: ast.expr | None) -> list[tuple[ast.expr, ast.expr]]:
-        """The targets of the assignment, each with the value that it gets."""
+        """The targets of the assignment, each with its value."""
         if isinstance(stmt, ast.Expr):
             return []
         target = stmt.targets[0]
@@ -212,7 +212,7 @@ class _Planner:
     def choose(
         self, stmt: ast.stmt, given: dict[str, ast.expr], targets: list[tuple[ast.expr, ast.expr]]
     ) -> tuple[dict[str, str], list[tuple[str, ast.expr]]]:
-        """The name of each parameter and variable, and the parameters to be assigned."""
+        """The name of each parameter and variable, and the parameters to assign."""
         placed = {p: text for p, value in given.items() if (text := self.in_place(p, value)) is not None}
         for name, alias in self.aliases.items():
             root = root_of(alias.value)
@@ -229,7 +229,7 @@ class _Planner:
             lost = next((p for p, text in placed.items() if text.partition(".")[0] in own), None)
             if lost is None:
                 break
-            del placed[lost]  # the statements bind what it would be called
+            del placed[lost]  # the statements bind the name that it would get
         self.placed = placed
         bindings = [(names[p], v) for p, v in given.items() if p not in placed and ast.unparse(v) != names[p]]
         for i, (name, _) in enumerate(bindings):
@@ -253,7 +253,7 @@ class _Planner:
         return found
 
     def in_place(self, param: str, value: ast.expr) -> str | None:
-        """What can be written for a parameter wherever it is read: a name, an option, a number."""
+        """The text that can replace a parameter wherever it is read: a name, an option, a number."""
         alias = param in self.aliases
         if param in self.inner or (not alias and param in self.rebound):
             return None
@@ -272,11 +272,11 @@ class _Planner:
         return ast.unparse(value) if isinstance(root, ast.Name) and root.id not in self.shared | self.inner else None
 
     def is_option(self, attribute: str) -> bool:
-        """Whether attributes of this name are what the file sets before training, and never changes."""
+        """Whether attributes of this name are set before training and never change."""
         declared, by_name = False, self.tree.names.taken("setattr")
         for node in self.tree.nodes:
             if isinstance(node, ast.FunctionDef) and node.name == attribute:
-                return False  # a method, or a property
+                return False  # a method or a property
             if by_name and isinstance(node, ast.Constant) and node.value == attribute:
                 return False
             if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == attribute:
@@ -302,7 +302,7 @@ class _Planner:
         returned = [v.id for _, v in targets if isinstance(v, ast.Name)]
         assigned = {n.id for t, _ in targets for n in walk(t) if isinstance(n, ast.Name)}
         unread = assigned - self.closures - self.free - self.inner - around - self.guarded(stmt)
-        for target, value in targets:  # a result is called what it is assigned to
+        for target, value in targets:  # a result is named after its target
             if isinstance(target, ast.Name) and isinstance(value, ast.Name) and value.id in self.locals - set(names):
                 if target.id in unread and returned.count(value.id) == 1 and target.id not in self.locals - {value.id}:
                     passed = given.get(value.id)
@@ -324,7 +324,7 @@ class _Planner:
         return {name for value in given.values() for name in access(value).reads}
 
     def replaceable(self, stmt: ast.stmt, assigned: set[str]) -> set[str]:
-        """Variables around the call whose values nothing reads any more."""
+        """Variables around the call whose values are no longer read."""
         live = self.liveness.after[stmt] - assigned
         own = set(scope_access(self.scope.body).binds)
         if isinstance(self.scope, ast.FunctionDef):
@@ -345,12 +345,12 @@ class _Planner:
 
     @cached_property
     def liveness(self) -> Liveness:
-        """What is live in the scope of the call."""
+        """Liveness in the scope of the call."""
         return Liveness.of(self.scope.body, self.closures if isinstance(self.scope, ast.Module) else frozenset())
 
     @cached_property
     def inner(self) -> set[str]:
-        """Names that comprehensions and functions inside bind for themselves."""
+        """Names that comprehensions and inner functions bind for themselves."""
         found: set[str] = set()
         for node in (n for s in self.function.body for n in walk(s)):
             if isinstance(node, ast.comprehension):
@@ -385,7 +385,7 @@ class _Planner:
         )
 
     def check_renamed(self, renamed: set[str]) -> None:
-        """Refuse names in places where only a definition of their own could be renamed."""
+        """Reject names in places that cannot be renamed without renaming a definition."""
         for node in (n for s in self.function.body for n in walk(s)):
             bound: set[str] = set()
             if isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -404,7 +404,7 @@ class _Planner:
 
 
 def _extends(stmt: ast.stmt) -> bool:
-    """Whether a statement is `x += [...]`, after which x is the same list."""
+    """Whether a statement is `x += [...]`, which keeps x the same list."""
     return isinstance(stmt, ast.AugAssign) and isinstance(stmt.op, ast.Add) and isinstance(stmt.value, ast.List)
 
 
@@ -413,7 +413,7 @@ def _makes(scope: ast.Module | ast.FunctionDef) -> bool:
 
 
 def _returns_early(stmt: ast.stmt, *, kept: bool) -> bool:
-    """Whether a statement returns what can be left out, or, where it is `kept`, evaluated in its place."""
+    """Whether a statement returns a value that can be dropped or, if it is `kept`, evaluated instead."""
     does = (ast.NamedExpr, ast.Lambda, *(() if kept else (ast.Call, ast.Attribute, ast.Subscript)))
     return isinstance(stmt, ast.Return) and not any(isinstance(n, does) for n in walk(stmt))
 
@@ -423,7 +423,7 @@ def _returns(function: ast.FunctionDef) -> Iterator[ast.Return]:
 
 
 def _tail(block: list[ast.stmt]) -> ast.stmt:
-    """The statement that a block ends with, in the `with` blocks that it ends with."""
+    """The last statement of a block, inside trailing `with` blocks."""
     last = block[-1]
     return _tail(last.body) if isinstance(last, ast.With) else last
 

@@ -1,4 +1,4 @@
-"""Functions and methods of a script that are called in one place, and the loops that train through such calls."""
+"""Functions and methods that are called in exactly one place, and the loops that train through such calls."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _MethodCall(ast.Call):
 
 @dataclass(frozen=True)
 class OnlyCall:
-    """The only use of a function of the file: a call of it by its name, or of a method on a known object."""
+    """The only use of a function of the file: a call by its name, or of a method on a known object."""
 
     call: ast.Call
     function: ast.FunctionDef
@@ -36,11 +36,11 @@ class OnlyCall:
 
 
 def only_calls(roles: Roles, *, by_name: bool = True) -> dict[ast.FunctionDef, OnlyCall]:
-    """Functions of the file that are used nowhere but in one call.
+    """Functions of the file whose only use is one call.
 
     Args:
         roles: the script.
-        by_name: whether to go by names alone, and leave out what needs an answer to which objects an expression may be.
+        by_name: whether to use names only, and leave out calls that need the objects an expression may be.
     """
     tree = roles.tree
     defined: dict[str, list[ast.AST]] = {}
@@ -92,19 +92,19 @@ def only_calls(roles: Roles, *, by_name: bool = True) -> dict[ast.FunctionDef, O
 
 
 def _is_called_unseen(tree: Tree, name: str) -> bool:
-    """Whether Python, torch or a pattern may ask for a method without its name in a call."""
+    """Whether Python, torch or a pattern may use a method without its name in a call."""
     special = name == "forward" or (name.startswith("__") and name.endswith("__"))
     return special or any(name in getattr(node, "kwd_attrs", ()) for node in tree.nodes)  # `case object(update=_)`
 
 
 def _is_method_beside(tree: Tree, node: ast.AST, owner: ast.ClassDef) -> bool:
-    """Whether a definition is a method of a class that has nothing to do with another one."""
+    """Whether a definition is a method of a class unrelated to another class."""
     other = tree.parents[node]
     return isinstance(other, ast.ClassDef) and isinstance(node, ast.FunctionDef) and _are_apart(tree, other, owner)
 
 
 def _are_apart(tree: Tree, one: ast.ClassDef, other: ast.ClassDef) -> bool:
-    """Whether no object is of both classes: what calls one of them gives is of that class, as is `self` in it."""
+    """Whether no object is an instance of both classes."""
     if one is other or other in tree.lineage(one) or one in tree.lineage(other):
         return False
     for cls in (one, other):
@@ -121,13 +121,13 @@ def _is_function(node: ast.AST) -> TypeGuard[ast.FunctionDef]:
 
 
 SETTING = frozenset("setattr __dict__ vars __class__".split())
-"""What sets attributes by names that only a run can tell."""
+"""Names that set attributes whose names are known only at run time."""
 
 
 def _is_of_another(tree: Tree, value: ast.expr, owner: ast.ClassDef) -> bool:
-    """Whether an object is known to be of another class of the file than one from which no class is derived.
+    """Whether an object is known to be of another class of the file than `owner`, which has no subclasses.
 
-    It is `self` there, or what a name, or an attribute of an object of the file's classes, is only ever given anew.
+    It is `self` of that class, or a name or attribute that is only ever bound to its new instances.
     """
     if any(owner.name in map(ast.unparse, cls.bases) for cls in tree.classes.values()):
         return False
@@ -143,24 +143,24 @@ def _is_of_another(tree: Tree, value: ast.expr, owner: ast.ClassDef) -> bool:
         return False
     stores = [n for n in tree.nodes if value.attr in (getattr(n, "attr", None), getattr(n, "id", None))]
     stores = [n for n in stores if not isinstance(getattr(n, "ctx", None), ast.Load)]
-    made = [cls for n in stores if isinstance(n, ast.Attribute) for cls in [_given(tree, n)]]
+    made = [cls for n in stores if isinstance(n, ast.Attribute) for cls in [_class_assigned(tree, n)]]
     in_class = any(isinstance(tree.parents[tree.statement(n)], ast.ClassDef) for n in stores)
     return bool(made) and not in_class and all(cls is not None and _are_apart(tree, cls, owner) for cls in made)
 
 
 def _class_of(tree: Tree, name: ast.Name) -> ast.ClassDef | None:
-    """The class whose object a name is: `self` in its methods, or a name that is only given new objects of it."""
+    """The class of the object of a name: `self` in methods, or a name only bound to new instances."""
     scope = tree.scope_of(name)
     stores = [n for n in tree.of(ast.Name) if n.id == name.id and not isinstance(n.ctx, ast.Load)]
     own = [n for n in stores if tree.scope_of(n) is scope]
     if isinstance(scope, ast.FunctionDef) and name.id in parameters(scope):
         return None if own or scope.decorator_list else tree.class_of_self(name, scope)
-    classes = {_given(tree, n) for n in stores}
+    classes = {_class_assigned(tree, n) for n in stores}
     return classes.pop() if own and len(classes) == 1 else None
 
 
-def _given(tree: Tree, target: ast.expr) -> ast.ClassDef | None:
-    """The class of the file of which a target is given a new object."""
+def _class_assigned(tree: Tree, target: ast.expr) -> ast.ClassDef | None:
+    """The class of the file of whose new instance a target is bound."""
     stmt = tree.parents[target]
     if not isinstance(stmt, ast.Assign) or target not in stmt.targets or not isinstance(stmt.value, ast.Call):
         return None
@@ -168,7 +168,7 @@ def _given(tree: Tree, target: ast.expr) -> ast.ClassDef | None:
 
 
 def _in_class_body(tree: Tree, name: ast.AST, owner: ast.ClassDef) -> bool:
-    """Whether a name is evaluated where a class is made, in its body or among the parameters of its methods."""
+    """Whether a name is evaluated when a class is created, in its body or in the signatures of its methods."""
     below = name
     for outer in tree.ancestors(name):
         if outer is owner:
@@ -182,7 +182,7 @@ def _in_class_body(tree: Tree, name: ast.AST, owner: ast.ClassDef) -> bool:
 
 
 def _is_instance(tree: Tree, value: ast.expr, owner: ast.ClassDef) -> bool:
-    """Whether a name stands for an object of just this class: `self` in its methods, or what its call has made."""
+    """Whether a name is an instance of exactly this class: `self` in its methods, or the result of its call."""
     if not isinstance(value, ast.Name) or any(owner.name in map(ast.unparse, c.bases) for c in tree.classes.values()):
         return False
     scope = tree.scope_of(value)
@@ -198,7 +198,7 @@ def _is_instance(tree: Tree, value: ast.expr, owner: ast.ClassDef) -> bool:
 
 
 def call_to_inline(roles: Roles, calls: dict[ast.FunctionDef, OnlyCall]) -> OnlyCall | None:
-    """A call in the training loop behind which the rollout or the update stands; None where there is none."""
+    """A call in the training loop that leads to the rollout or the update; None if there is none."""
     tree = roles.tree
     environment, optimizer = (_reaching(tree, calls, s) for s in (roles.env_steps, roles.optimizer_steps))
     loops = [
@@ -218,7 +218,7 @@ def call_to_inline(roles: Roles, calls: dict[ast.FunctionDef, OnlyCall]) -> Only
 
 
 def advantages_to_inline(roles: Roles, calls: dict[ast.FunctionDef, OnlyCall]) -> OnlyCall | None:
-    """The call of a function that estimates the advantages of what it is not given; None where there is none."""
+    """The call of a function that estimates advantages from values other than its arguments; None if there is none."""
     buffers = set(roles.get(find_allocations))
     for only in calls.values():
         takes = only.receiver is not None or not buffers.isdisjoint(free_names(only.function))
@@ -228,7 +228,7 @@ def advantages_to_inline(roles: Roles, calls: dict[ast.FunctionDef, OnlyCall]) -
 
 
 def computation_to_inline(roles: Roles, calls: dict[ast.FunctionDef, OnlyCall]) -> OnlyCall | None:
-    """The call of a function in a minibatch's computation, which may read tensors on the host; None where none is."""
+    """The call of a function in a minibatch's computation that may read tensors on the host; None if there is none."""
     for only in calls.values():
         if roles.tree.loops_around(only.call)[:1] == list(roles.phases.updates[:1]) != []:
             return only
@@ -236,7 +236,7 @@ def computation_to_inline(roles: Roles, calls: dict[ast.FunctionDef, OnlyCall]) 
 
 
 def targets_to_inline(roles: Roles, calls: dict[ast.FunctionDef, OnlyCall]) -> OnlyCall | None:
-    """The call of a method in the training loop that moves the parameters of two networks; None where none does."""
+    """The call of a method in the training loop that updates one network's parameters from another's; None if none."""
     for only in calls.values():
         if only.receiver is not None and roles.outermost in roles.tree.loops_around(only.call):
             if any(isinstance(s, ast.For) and _goes_through_two(s.iter) for s in statements(only.function.body)):
@@ -251,7 +251,7 @@ def _goes_through_two(iterated: ast.expr) -> bool:
 
 
 def training_to_inline(roles: Roles, calls: dict[ast.FunctionDef, OnlyCall]) -> OnlyCall | None:
-    """The call of a function that trains networks with an optimizer made outside of it; None where none does."""
+    """The call of a function that trains networks with an optimizer made outside it; None if there is none."""
     tree = roles.tree
     stepping = _reaching(tree, calls, roles.env_steps)
     for only in calls.values():
@@ -266,7 +266,8 @@ def training_to_inline(roles: Roles, calls: dict[ast.FunctionDef, OnlyCall]) -> 
 
 
 def making_to_inline(roles: Roles, calls: dict[ast.FunctionDef, OnlyCall]) -> OnlyCall | None:
-    """The call above the training loop of a function that makes an optimizer, or returns one; None where none does."""
+    """The call, above the training loop, of a function that makes an optimizer or returns one; None if there is
+    none."""
     tree = roles.tree
     names = [*(o.name for o in roles.optimizers), *roles.made_elsewhere]
     stepped = {name.partition(".")[0] for name in names}
@@ -280,13 +281,13 @@ def making_to_inline(roles: Roles, calls: dict[ast.FunctionDef, OnlyCall]) -> On
 
 
 def makes_optimizer(tree: Tree, call: ast.Call) -> bool:
-    """Whether a call is that of one of torch's optimizers' classes."""
+    """Whether a call makes one of torch's optimizers."""
     made = tree.qualified(call.func) or ""
     return made.startswith("torch.optim.") and not made.startswith("torch.optim.lr_scheduler.")
 
 
 def clears_gradients(node: ast.AST) -> TypeGuard[_MethodCall]:
-    """Whether a node is `optimizer.zero_grad()`, whatever stands before the dot."""
+    """Whether a node is `optimizer.zero_grad()`, for any object."""
     return calls_method(node, "zero_grad")
 
 
@@ -298,14 +299,14 @@ def root_of(value: ast.expr) -> ast.expr:
 
 
 def _goes_back(function: ast.FunctionDef) -> bool:
-    """Whether a function has a loop backwards over time."""
+    """Whether a function has a loop backwards in time."""
     return any(isinstance(s, ast.For) and backwards(s.iter) is not None for s in statements(function.body))
 
 
 def _reaching(
     tree: Tree, calls: dict[ast.FunctionDef, OnlyCall], steps: Iterable[ast.Call]
 ) -> Collection[ast.FunctionDef]:
-    """The functions that make one of the steps, themselves or in the functions that they call."""
+    """The functions that make one of the steps, directly or through the functions they call."""
     found: set[ast.FunctionDef] = set()
     stack: list[ast.AST] = list(steps)
     while stack:
@@ -323,13 +324,13 @@ def _steps(
     steps: Iterable[ast.Call],
     reaching: Collection[ast.FunctionDef],
 ) -> bool:
-    """Whether a loop makes one of the steps, itself or in a function that it calls."""
+    """Whether a loop makes one of the steps, directly or in a function that it calls."""
     nodes = [*steps, *(calls[f].call for f in reaching)]
     return any(loop in tree.loops_around(node) for node in nodes)
 
 
 def _entered(tree: Tree, calls: dict[ast.FunctionDef, OnlyCall], loop: Loop) -> set[ast.AST]:
-    """A loop's nodes, and the functions that it calls, and that these call."""
+    """The nodes of a loop, and of the functions that it calls, directly or indirectly."""
     nodes = set(walk(loop))
     grown = True
     while grown:

@@ -1,4 +1,4 @@
-"""An object that a script makes once and trains with: whether variables and functions can do what it does."""
+"""Whether variables and functions can replace an object that a script makes once and trains with."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from transformer.transforms.gathering.only_calls import clears_gradients
 from transformer.transforms.gathering.unset import is_caught
 
 PLAIN_DECORATORS = (*NO_GRAD, "torch.enable_grad")
-"""Decorators of methods that do as much for functions."""
+"""Decorators of methods that work the same on functions."""
 
 
 class Kept(Stays):
@@ -30,30 +30,30 @@ class Kept(Stays):
 
 @dataclass(frozen=True)
 class Dissolved:
-    """What becomes of an object: the names of its parts, in the scope that made it."""
+    """The replacement of an object: the names of its parts, in the scope that made it."""
 
     cls: ast.ClassDef
     creation: ast.Call
     stmt: ast.Assign | ast.Expr
     """The statement of the creation: `trainer = Trainer(args)`, or `Trainer(args).train()`."""
     name: str | None
-    """What the object is called there."""
+    """The name of the object there."""
     scope: Scope
     init: ast.FunctionDef
     methods: tuple[ast.FunctionDef, ...]
     names: dict[str, str]
     """The variable of each attribute, and the function of each method."""
     constants: dict[str, ast.Constant]
-    """Attributes that the class gives its objects to begin with."""
+    """Class attributes: the initial values of the object's attributes."""
     properties: frozenset[str]
     passed: dict[str, str]
-    """Attributes that are a parameter of `__init__` for good: the parameter."""
+    """Attributes that always equal a parameter of `__init__`: the parameter."""
     stored: dict[ast.FunctionDef, frozenset[str]]
     """For each function in the class, the variables that it binds for others."""
 
 
 def training_classes(tree: Tree) -> list[ast.ClassDef]:
-    """Classes of the file in whose methods gradients are cleared."""
+    """Classes of the file whose methods clear gradients."""
     found: dict[ast.ClassDef, None] = {}
     for node in tree.nodes:
         if clears_gradients(node):
@@ -65,7 +65,7 @@ def understand(tree: Tree, cls: ast.ClassDef) -> Dissolved:
     """Find the object and the names.
 
     Raises:
-        Kept: the object may be used in ways that variables and functions do not allow for, or this cannot be told.
+        Kept: variables and functions may not allow all uses of the object, or this cannot be determined.
     """
     return _Object(tree, cls).dissolved()
 
@@ -111,7 +111,7 @@ class _Object:
     # --- whether ---------------------------------------------------------------------------------------------
 
     def check_class(self) -> None:
-        """Refuse classes that are more than methods."""
+        """Reject classes with more than methods."""
         cls = self.cls
         if cls not in self.tree.root.body:
             raise Kept("it is defined inside something else", "define it at the top level of the file")
@@ -128,7 +128,7 @@ class _Object:
             raise Kept("it defines a name twice", "leave one of them out, or rename it")
 
     def check_methods(self) -> None:
-        """Refuse methods that need the object itself."""
+        """Reject methods that need the object itself."""
         for method in self.functions:
             if method.name.startswith("__") and method is not self.init:
                 raise Kept(f"line {method.lineno} defines {method.name}", "give it a plain name, and call that")
@@ -166,20 +166,20 @@ class _Object:
         self.check_use(node)
 
     def check_use(self, name: ast.Name) -> None:
-        """Refuse a name of the object that does anything but get at an attribute."""
+        """Reject a name of the object that does more than access an attribute."""
         user = self.tree.parents[name]
         if not isinstance(user, ast.Attribute):
-            raise Kept(f"line {name.lineno} hands the object on", f"hand on what is needed of it, `{name.id}.x`")
+            raise Kept(f"line {name.lineno} passes the object on", f"hand on what is needed of it, `{name.id}.x`")
         if user.attr in {f.name for f in self.functions} and not isinstance(user.ctx, ast.Load):
             raise Kept(f"line {name.lineno} replaces {user.attr}()", "decide in the method what it does")
         if user.attr.startswith("__"):
             raise Kept(f"line {name.lineno} uses {user.attr}", "write out which attributes are meant")
         if user.attr not in self.always_set and is_caught(self.tree, user):
-            raise Kept(f"line {name.lineno} catches what happens where {user.attr} is not set", "set it in __init__()")
+            raise Kept(f"line {name.lineno} catches the error if {user.attr} is unset", "set it in __init__()")
 
     @cached_property
     def always_set(self) -> set[str]:
-        """Methods, and attributes that the object has from its class or from a statement of `__init__()` itself."""
+        """Methods, and attributes set by the class or by a top-level statement of `__init__()`."""
         simple = [s for s in self.init.body if isinstance(s, (ast.Assign, ast.AnnAssign))] if self.init else []
         stored = (n for stmt in simple for n in walk(stmt) if isinstance(n, ast.Attribute))
         methods = {f.name for f in self.functions}
@@ -187,7 +187,7 @@ class _Object:
 
     @cached_property
     def constants(self) -> dict[str, ast.Constant]:
-        """Attributes that the class gives its objects to begin with."""
+        """Class attributes: the initial values of the object's attributes."""
         return dict(c for part in self.cls.body if (c := _constant(part)))
 
     @cached_property
@@ -216,11 +216,11 @@ class _Object:
 
     @cached_property
     def scope(self) -> Scope:
-        """Where the object is made."""
+        """The scope that makes the object."""
         return self.tree.scope_of(self.creation)
 
     def name_of(self, stmt: ast.stmt) -> str | None:
-        """The name that the object is given by the statement that makes it; None where a method is called at once."""
+        """The name bound to the object by the statement that makes it; None if a method is called at once."""
         if isinstance(stmt, ast.Assign) and stmt.value is self.creation and len(stmt.targets) == 1:
             if isinstance(stmt.targets[0], ast.Name):
                 return stmt.targets[0].id
@@ -234,7 +234,7 @@ class _Object:
         raise Kept(f"line {line} does more with it than giving it a name", f"write `agent = {self.cls.name}(...)`")
 
     def check_uses(self, stmt: ast.stmt, name: str | None) -> None:
-        """Refuse where the object is handed on, or used by other functions."""
+        """Reject if the object is passed on, or used by other functions."""
         for node in self.tree.nodes:
             if isinstance(node, ast.Name) and node.id == name and node not in walk(stmt):
                 if self.tree.scope_of(node) is not self.scope:
@@ -253,12 +253,12 @@ class _Object:
                     raise Kept(f"line {line} has a {name} of its own", "rename that")
 
     def binds_itself(self, name: ast.Name) -> bool:
-        """Whether a name in a function is a variable of that function."""
+        """Whether a name in a function is local to that function."""
         function = self.tree.scope_of(name)
         return isinstance(function, ast.FunctionDef) and name.id not in free_names(function)
 
     def check_scope(self) -> None:
-        """Refuse where the scope hides what the methods read from the module."""
+        """Reject if the scope hides module names that the methods read."""
         if isinstance(self.scope, ast.Module):
             return
         own = scope_access(self.scope.body).binds | set(parameters(self.scope))
@@ -272,7 +272,7 @@ class _Object:
     # --- names -----------------------------------------------------------------------------------------------
 
     def is_super(self, name: ast.Name) -> bool:
-        """Whether a name is that of `super().__init__()`, which does nothing here."""
+        """Whether a name is that of `super().__init__()`, which has no effect here."""
         around = list(self.tree.ancestors(name))[:4]
         return (
             name.id == "super"
@@ -282,7 +282,7 @@ class _Object:
 
     @cached_property
     def attributes(self) -> dict[str, list[ast.Attribute]]:
-        """The places where an attribute of the object is used in its methods."""
+        """The uses of each attribute of the object in its methods."""
         found: dict[str, list[ast.Attribute]] = {}
         for method in self.functions:
             for node in walk(method):
@@ -292,13 +292,13 @@ class _Object:
         return found
 
     def attributes_in(self, function: ast.FunctionDef) -> Iterator[ast.Attribute]:
-        """Uses of attributes in a function of the class itself, those in functions inside left out."""
+        """Uses of attributes in a function of the class, excluding inner functions."""
         for uses in self.attributes.values():
             yield from (u for u in uses if self.tree.scope_of(u) is function)
 
     @cached_property
     def outside(self) -> dict[str, list[ast.Attribute]]:
-        """The places where an attribute of the object is used in the scope that made it."""
+        """The uses of each attribute of the object in the scope that made it."""
         stmt = self.tree.statement(self.creation)
         name = self.name_of(stmt)
         found: dict[str, list[ast.Attribute]] = {}
@@ -309,7 +309,7 @@ class _Object:
         return found
 
     def passed(self) -> dict[str, str]:
-        """Attributes that are given a parameter of `__init__` and nothing else, neither of which changes again."""
+        """Attributes bound only to a parameter of `__init__`, neither of which changes afterwards."""
         assert self.init is not None
         found: dict[str, str] = {}
         arguments = self.arguments
@@ -332,7 +332,7 @@ class _Object:
         return found
 
     def stays(self, argument: ast.expr) -> bool:
-        """Whether an argument is a variable that never changes; one can be made of an expression."""
+        """Whether an argument is a variable that never changes, or an expression that can become one."""
         if not isinstance(argument, ast.Name):
             return not isinstance(argument, ast.Constant)
         stores = [n for n in self.tree.of(ast.Name) if n.id == argument.id and not is_read(n)]
@@ -346,7 +346,7 @@ class _Object:
         return [*self.attributes.get(attribute, ()), *self.outside.get(attribute, ())]
 
     def named(self, passed: dict[str, str]) -> dict[str, str]:
-        """A name for each attribute and method, which nothing else has where it is used."""
+        """A name for each attribute and method, unique wherever it is used."""
         names: dict[str, str] = {}
         arguments = self.arguments
         parts = [*(m.name for m in self.methods), *self.constants, *self.attributes, *self.outside]
@@ -370,7 +370,7 @@ class _Object:
 
     @cached_property
     def arguments(self) -> dict[str, ast.expr]:
-        """What each parameter of `__init__` is given."""
+        """The argument of each parameter of `__init__`."""
         assert self.init is not None
         bound = bind_arguments(self.init, self.creation, self.creation.func)
         if bound is None:
@@ -384,7 +384,7 @@ class _Object:
 
     @cached_property
     def around(self) -> set[str]:
-        """Names that mean something in the scope that made the object, or in other functions that it can be read in."""
+        """Names with a meaning in the scope that made the object, or in other functions that can read it."""
         inner = scope_access(self.scope.body)
         found = set(inner.reads | inner.binds)
         if isinstance(self.scope, ast.FunctionDef):
@@ -398,7 +398,7 @@ class _Object:
         return found
 
     def bound_in(self, method: ast.FunctionDef) -> set[str]:
-        """Names that a method or what is made inside it binds."""
+        """Names that a method or its inner functions bind."""
         found: set[str] = set()
         for node in walk(method):
             if isinstance(node, (ast.FunctionDef, ast.Lambda)):
@@ -419,7 +419,7 @@ class _Object:
 
 
 def _declares(part: ast.stmt) -> bool:
-    """Whether a statement of a class only says what an attribute is, or nothing."""
+    """Whether a statement of a class only annotates an attribute, or does nothing."""
     return isinstance(part, ast.Pass) or (isinstance(part, ast.AnnAssign) and part.value is None)
 
 
@@ -437,6 +437,6 @@ def _is(method: ast.FunctionDef, decorator: str) -> bool:
 
 
 def _spells(part: ast.expr, name: str | None) -> bool:
-    """Whether a part of an f-string is the text of an expression: `self.steps=` of `f"{self.steps=}"`."""
+    """Whether a part of an f-string is the text of an expression: `self.steps=` in `f"{self.steps=}"`."""
     text = part.value if isinstance(part, ast.Constant) else None
     return isinstance(text, str) and text.rstrip().endswith("=") and f"{name}." in text

@@ -1,4 +1,4 @@
-"""Reads of what may not be set, where the script catches the error: elsewhere it would be another, or none."""
+"""Reads of names that may be unset, in scripts that catch the error: elsewhere the error would differ, or not occur."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ OTHER_ERRORS = frozenset(
     and not issubclass(AttributeError, kind)
     and not issubclass(UnboundLocalError, kind)
 )
-"""Built-in errors that are raised neither for a missing attribute nor for a missing variable."""
+"""Built-in errors that are not raised for a missing attribute or variable."""
 
 
 def is_caught(tree: Tree, read: ast.AST) -> bool:
-    """Whether a `try` or `with` of the same function may go on after an AttributeError, or a NameError, of a read."""
+    """Whether a `try` or `with` of the same function may continue after an AttributeError or a NameError of a read."""
     inner = read
     for outer in tree.ancestors(read):
         if isinstance(outer, ast.FunctionDef):
@@ -37,6 +37,6 @@ def is_caught(tree: Tree, read: ast.AST) -> bool:
 
 
 def _is_of_torch(tree: Tree, context: ast.expr) -> bool:
-    """Whether a context manager is one of torch, which lets every error through; another may suppress it."""
+    """Whether a context manager is one of torch, which suppresses no error; another may."""
     made = context.func if isinstance(context, ast.Call) else context
     return (tree.qualified(made) or "").startswith("torch.")

@@ -1,4 +1,4 @@
-"""What an object keeps under its attributes: networks that its constructor made, numbers."""
+"""The attributes of objects: networks made by their constructors, and numbers."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ ANSWERING = (
     *("__deepcopy__", "__copy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__new__"),
     *("__getattr__", "__getattribute__", "__setattr__", "__init_subclass__", "parameters", "named_parameters"),
 )
-"""Methods by which a class answers for what torch and copy.deepcopy() ask a network."""
+"""Methods with which a class overrides what torch and copy.deepcopy() do with a network."""
 CALLED = frozenset("parameters state_dict load_state_dict train eval requires_grad_ zero_grad".split())
-"""Methods of torch's modules that leave a network's parts what they are."""
+"""Methods of torch's modules that do not change a network's parts."""
 MADE = frozenset("torch.zeros torch.ones torch.full torch.tensor torch.rand torch.randn".split())
-"""What makes a tensor that shares nothing."""
+"""Functions that make a tensor with its own memory."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """What an object keeps under an attribute that is set above the training loop alone."""
+    """The value of an attribute that is set only above the training loop."""
 
     maker: ast.FunctionDef
     """The constructor."""
     call: ast.Call | None
-    """The only call that makes such an object; None where the object is the one that trains."""
+    """The only call that makes such an object; None for the object that trains."""
     value: ast.expr
 
     def frame(self, roles: Roles) -> Frame | None:
-        """The constructor with what its call gives it; None where that is not written out."""
+        """The constructor with the arguments of its call; None if these are not explicit."""
         if self.call is None:
             return None
         return Values(roles, lambda *_: None).enter(self.maker, self.call, Frame(roles.scope))
 
     @staticmethod
     def of(roles: Roles, path: str) -> Kept | None:
-        """What `agent.critic` stands for; None where that is not known, or may change."""
+        """The value of `agent.critic`; None if it is not known, or may change."""
         tree, (root, _, name) = roles.tree, path.rpartition(".")
         stored = kept_optimizers.stored(roles, name)
-        made_at = [(s, v) for n in stored for s, v in _given(tree, n)]
+        made_at = [(s, v) for n in stored for s, v in _assignments_to(tree, n)]
         maker = tree.scope_of(stored[0]) if stored else None
         if len(made_at) < len(stored) or not isinstance(maker, ast.FunctionDef) or maker.name != "__init__":
             return None
@@ -68,14 +68,14 @@ class Kept:
             return None
         if any(sets_by_text(n) and n.lineno > stmt.lineno for n in walk(maker)):
             return None
-        in_class = any(name in access(s).binds for c in tree.classes.values() for s in c.body)  # a descriptor, say
+        in_class = any(name in access(s).binds for c in tree.classes.values() for s in c.body)  # such as a descriptor
         if in_class or any(isinstance(n, ast.Constant) and isinstance(n.value, complex) for n in walk(stmt)):
             return None
         made = roles.only_value(root)
         return Kept(maker, tree.constructor(made) if made is not None else None, value)
 
 
-def _given(tree: Tree, target: ast.expr) -> Iterator[tuple[ast.Assign, ast.expr]]:
+def _assignments_to(tree: Tree, target: ast.expr) -> Iterator[tuple[ast.Assign, ast.expr]]:
     """The statement that gives a target alone its value, or `a, b = x, y`, with the value."""
     stmt = tree.statement(target)
     if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1:
@@ -83,31 +83,31 @@ def _given(tree: Tree, target: ast.expr) -> Iterator[tuple[ast.Assign, ast.expr]
 
 
 def changed_unseen(roles: Roles, names: Collection[str]) -> str | None:
-    """Why networks that objects keep under some names may get other parts, or share some; None where each use is known.
+    """Why networks in attributes of these names may get or share other parts; None if every use is known.
 
-    A network is called, as are methods of its class, and of torch's those of CALLED; it is copied by copy.deepcopy().
-    Whatever else reaches one, or a part of it, may do anything with it.
+    Known uses of a network are calls, calls of its class's methods and of torch's in CALLED, and copy.deepcopy().
+    Anything else that reaches a network, or a part of it, may do anything with it.
     """
     tree = roles.tree
     if "copy" in tree.bound or "copy" in tree.classes:
-        return "the name copy stands for something else than the standard module"
+        return "the name copy is not the standard module"
     if answering := [m for name in ANSWERING for m in tree.methods(name)]:
         return f"line {answering[0].lineno} may change what is copied, or which parameters a network has"
     if (hook := roles.hook(r"\w*")) is not None:
         return f"line {hook.lineno} registers a hook"
     for cls in roles.tree.classes.values():
         if roles.is_module(cls) and (cls.decorator_list or cls.keywords):
-            return f"line {cls.lineno} makes {cls.name} otherwise than by its text"
+            return f"line {cls.lineno} makes {cls.name} differ from its text"
     for node in tree.nodes:
         if isinstance(node, ast.Attribute) and node.attr in names and isinstance(node.ctx, ast.Load):
             if not _is_known_use(tree, node):
-                return f"line {node.lineno} uses {unparse(node)} in a way that may change what it is made of"
+                return f"line {node.lineno} uses {unparse(node)} in a way that may change its parts"
         elif isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
             if (tree.qualified(node) or "").startswith(("torch.", "copy.")) and "backends" not in unparse(node):
                 return f"line {node.lineno} sets {unparse(node)}"
         elif isinstance(node, ast.Call) and unparse(node.func) in ("getattr", "setattr", "delattr"):
             if len(node.args) > 1 and not isinstance(node.args[1], ast.Constant):
-                return f"line {node.lineno} uses an attribute that only a run can tell"
+                return f"line {node.lineno} uses an attribute whose name is known only at run time"
     return None
 
 
@@ -123,7 +123,7 @@ def _is_known_use(tree: Tree, node: ast.Attribute) -> bool:
 
 
 def makes_new(roles: Roles, values: Values, value: ast.expr, frame: Frame) -> bool:
-    """Whether a call makes a tensor of torch's, or a network of a class of the file, of numbers alone."""
+    """Whether a call makes a tensor, or a network of a class of the file, from numbers only."""
     value = without_methods(value, MOVING)
     if not isinstance(value, ast.Call):
         return False
@@ -134,7 +134,7 @@ def makes_new(roles: Roles, values: Values, value: ast.expr, frame: Frame) -> bo
     classes = roles.tree.used_classes(cls)
     functions = [m for c in classes for m in c.body if isinstance(m, ast.FunctionDef)]
     if any(not isinstance(s, (ast.FunctionDef, ast.Expr, ast.Pass)) for c in classes for s in c.body):
-        return False  # an attribute of the class is shared by its objects
+        return False  # a class attribute is shared by the objects
     try:
         return all(values.leaves(v, frame) <= NUMBERS for v in given) and not _shared(roles, values, functions)
     except Unknown:
@@ -142,7 +142,7 @@ def makes_new(roles: Roles, values: Values, value: ast.expr, frame: Frame) -> bo
 
 
 def _shared(roles: Roles, values: Values, functions: list[ast.FunctionDef]) -> bool:
-    """Whether functions, or what they call, use a variable of the file that may be more than a number."""
+    """Whether functions, or their callees, use a variable of the file that may be more than a number."""
     top = Frame(roles.tree.root)
     for function in functions:  # grows as it is walked
         defaults = [*function.args.defaults, *(d for d in function.args.kw_defaults if d is not None)]

@@ -1,4 +1,4 @@
-"""Target networks that are moved in place, or by what state_dict() holds."""
+"""Target networks that are updated in place, or through state_dict()."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def moved_in_place(body: Sequence[ast.stmt], names: Collection[str], *, quiet: b
     """What `t.data.mul_(kept)` and `t.data.add_(rate * p.data)` do, also as one chain, or `t.data.lerp_(p.data, rate)`.
 
     Args:
-        body: of a loop over the parameters of two networks.
-        names: of both parameters.
-        quiet: whether no gradients are recorded, so that `.data` may be left out.
+        body: the body of a loop over the parameters of two networks.
+        names: the names of both parameters.
+        quiet: whether gradients are disabled, so that `.data` is not needed.
 
     Returns:
         None for other statements.
@@ -76,7 +76,7 @@ def moved_in_place(body: Sequence[ast.stmt], names: Collection[str], *, quiet: b
 
 
 def parameter_of(node: ast.expr, *, quiet: bool = False) -> str | None:
-    """The name `p` in `p.data`; `quiet`: or alone."""
+    """The name `p` in `p.data`; with `quiet`, also in `p`."""
     if quiet and isinstance(node, ast.Name):
         return node.id
     plain = isinstance(node, ast.Attribute) and node.attr == "data" and isinstance(node.value, ast.Name)
@@ -85,21 +85,21 @@ def parameter_of(node: ast.expr, *, quiet: bool = False) -> str | None:
 
 @dataclass(frozen=True)
 class ByState:
-    """A loop over what `target.state_dict()` holds, with what stands around it."""
+    """A loop over the entries of `target.state_dict()`, with the statements that belong to it."""
 
     target: ast.expr
     network: ast.expr
     kept: ast.expr
     rate: ast.expr
     besides: tuple[ast.stmt, ...]
-    """The statements that ask for both states, and the one that loads the target's."""
+    """The statements that read both states, and the one that loads the target's."""
 
 
 def of_state_dicts(roles: Roles, block: Sequence[ast.stmt], loop: ast.For) -> ByState | None:
-    """What `for key in state: t[key] = rate * p[key] + kept * t[key]` moves; None for another loop.
+    """The update in `for key in state: t[key] = rate * p[key] + kept * t[key]`; None for another loop.
 
-    Above stand `t = target.state_dict()` and `p = network.state_dict()`, below `target.load_state_dict(t)`, and nothing
-    else reads these names.
+    Above it are `t = target.state_dict()` and `p = network.state_dict()`, below it `target.load_state_dict(t)`, and
+    nothing else reads these names.
     """
     place = block.index(loop)
     over = loop.iter.func.value if calls_method(loop.iter, "keys") and not loop.iter.args else loop.iter
@@ -139,7 +139,7 @@ def of_state_dicts(roles: Roles, block: Sequence[ast.stmt], loop: ast.For) -> By
 
 
 def _is_of_file(roles: Roles, network: ast.expr) -> bool:
-    """Whether a name is given an object of a class of this file alone."""
+    """Whether a name is only bound to objects of one class of the file."""
     made = roles.only_value(unparse(network))
     return made is not None and roles.tree.constructor(made) is not None
 
@@ -172,7 +172,7 @@ def _product(node: ast.expr, key: str) -> tuple[str, ast.expr] | None:
 
 
 def _state_is_parameters(roles: Roles) -> bool:
-    """Whether the state of every network of the file is its parameters: its layers keep no buffers."""
+    """Whether the state of every network of the file consists of parameters: its layers keep no buffers."""
     tree = roles.tree
     classes = [cls for cls in tree.classes.values() if roles.is_module(cls)]
     if any(tree.methods(name) for name in ("state_dict", "load_state_dict", "__setattr__")):

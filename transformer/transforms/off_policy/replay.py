@@ -1,4 +1,4 @@
-"""Move what a replay buffer of a library gives to the device without waiting for each of its tensors."""
+"""Move the samples of a library's replay buffer to the device without waiting for each tensor."""
 
 from __future__ import annotations
 
@@ -37,23 +37,23 @@ INFO = TransformInfo(
 
 
 def apply(state: State) -> Rewrite:
-    """Leave the buffer's samples on the host, and move them where they are taken.
+    """Keep the buffer's samples on the host, and move them when they are sampled.
 
     Raises:
-        Skip: where the samples are to be is not known, or something else asks for it.
+        Skip: the device for the samples is not known, or something else uses it.
     """
     tree, roles, edits = state.tree, state.roles, Edits(state.source)
     if state.history.asked.target == "cpu":
         raise NotNeeded("the target is a CPU")
     buffer = library_buffer(roles)
     if buffer is None:
-        raise NotNeeded("the steps are kept in no replay buffer of a known library")
+        raise NotNeeded("no replay buffer of a known library keeps the steps")
     if roles.device is None or buffer.device is None or tree.text(buffer.device) != roles.device:
         raise Skip(f"line {buffer.call.lineno} does not give {buffer.name} the script's device")
     if roles.device.partition(".")[0] in roles.variant:
-        raise Skip(f"{roles.device} may be another device in the training loop")
+        raise Skip(f"{roles.device} may become another device in the training loop")
     if buffer.used is not None:
-        raise Skip(f"line {buffer.used.lineno} uses {buffer.name}, and may ask for its device")
+        raise Skip(f"line {buffer.used.lineno} uses {buffer.name}, and may depend on its device")
     nested = not isinstance(roles.scope, ast.Module)
     anchor = roles.outermost if nested else top_level(tree, roles.outermost)
     move = tree.names.fresh("to_device")

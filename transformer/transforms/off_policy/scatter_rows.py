@@ -42,7 +42,7 @@ def apply(state: State) -> Rewrite:
     """Rewrite each such loop.
 
     Raises:
-        Skip: there is none, or more may happen in it.
+        Skip: there is none, or it may do more.
     """
     roles, edits = state.roles, Edits(state.source)
     reasons: list[Skip] = []
@@ -64,10 +64,10 @@ def _adds(call: ast.expr) -> bool:
 
 
 def _rewritten(roles: Roles, loop: ast.For) -> list[str]:
-    """The statements that do for all rows what a loop does for each.
+    """The statements that do for all rows at once what a loop does for each.
 
     Raises:
-        Skip: the loop does something else too, or it is not known which rows it goes through.
+        Skip: the loop does something else too, or its rows are not known.
     """
     tensors = Tensors(roles)
     if not isinstance(loop.target, ast.Name) or loop.orelse:
@@ -111,7 +111,7 @@ def _rewritten(roles: Roles, loop: ast.For) -> list[str]:
 
 
 def _is_no_list(node: ast.expr, tensor: str) -> bool:
-    """Whether a value is no list, whose rows may be tensors, too: what is subtracted or divided is none.
+    """Whether a value is certainly not a list, whose rows may also be tensors: differences and quotients are not.
 
     Args:
         node: the value.

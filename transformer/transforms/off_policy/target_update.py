@@ -1,4 +1,4 @@
-"""Move the target networks towards the trained ones in one call for all of their parameters."""
+"""Update all parameters of the target networks in one call."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from transformer.transforms.off_policy.kept_networks import Kept, changed_unseen
 from transformer.transforms.off_policy.moved_parameters import ByState, moved_in_place, of_state_dicts, parameter_of
 from transformer.values.effects.world import World
 from transformer.values.networks.attributes import NUMBER, Frame, Unknown, Values
-from transformer.values.networks.uses import Uses
+from transformer.values.networks.uses import NetworkUses
 
 INFO = TransformInfo(
     name="target-update",
@@ -82,27 +82,27 @@ class Factors:
 
 @dataclass(frozen=True)
 class _Loop:
-    """A loop that moves the parameters of `target` towards those of `network`, all as written."""
+    """A loop that moves the parameters of `target` towards those of `network`, both as written."""
 
     stmt: ast.For
     target: str
     network: str
     factors: Factors
     besides: tuple[ast.stmt, ...] = ()
-    """Statements around it that do nothing else."""
+    """Statements around it that belong to it."""
 
 
 def apply(state: State) -> Rewrite:
-    """Put the call of a function in the place of loops that follow each other.
+    """Replace consecutive loops by a function call.
 
     Raises:
-        Skip: there is none, or none is of the known form.
+        Skip: there is none, or none of the known form.
     """
     tree, roles = state.tree, state.roles
     for node in tree.of(ast.Attribute):
         if node.attr == "set_" or (node.attr == "data" and not isinstance(node.ctx, ast.Load)):
-            raise Skip(f"line {node.lineno} gives a tensor other memory, which two networks may share")
-    uses, reasons, edits = Uses(roles, structure=True), list[Skip](), Edits(state.source)
+            raise Skip(f"line {node.lineno} replaces a tensor's memory, so two networks may share it")
+    uses, reasons, edits = NetworkUses(roles, structure=True), list[Skip](), Edits(state.source)
     names: list[str] = []
     nested = not isinstance(roles.scope, ast.Module)
     anchor = roles.outermost if nested else top_level(tree, roles.outermost)
@@ -136,7 +136,7 @@ def apply(state: State) -> Rewrite:
 
 
 def _in_helpers(roles: Roles, reasons: list[Skip]) -> Iterator[_Loop]:
-    """Known loops over the parameters of two networks that a function of the file is given."""
+    """Known loops over the parameters of two networks that are arguments of a function of the file."""
     functions = (f for f in roles.run_by_training if isinstance(f, ast.FunctionDef) and f is not roles.scope)
     for function in functions:
         for stmt in statements(function.body):
@@ -153,13 +153,13 @@ def _in_helpers(roles: Roles, reasons: list[Skip]) -> Iterator[_Loop]:
 
 
 def _are_given(function: ast.FunctionDef, networks: Iterable[ast.expr]) -> bool:
-    """Whether both networks are parameters of a function, which it does not bind anew."""
+    """Whether both networks are parameters of a function, which does not rebind them."""
     bound, given = scope_access(function.body).binds, parameters(function)
     return all(isinstance(n, ast.Name) and n.id in given and n.id not in bound for n in networks)
 
 
 def _check_given(roles: Roles, function: ast.FunctionDef, loop: ast.For, networks: Sequence[ast.expr]) -> None:
-    """Whatever a function is given shares nothing, and the loop's names are not read below.
+    """Check that arguments of a function never share parameters, and the loop's names are not read below.
 
     Raises:
         Skip: it may be otherwise.
@@ -167,12 +167,12 @@ def _check_given(roles: Roles, function: ast.FunctionDef, loop: ast.For, network
     world = roles.get(World)
     moved, followed = (world.reach(world.of(network)) for network in networks)
     if not moved or not followed or not (world.is_known(moved) and world.is_known(followed)):
-        raise Skip(f"it is not known which networks {function.name}() is given")
+        raise Skip(f"the networks passed to {function.name}() are not known")
     if moved & followed:
-        raise Skip(f"the networks that {function.name}() is given may share parameters")
+        raise Skip(f"the networks passed to {function.name}() may share parameters")
     names, inside = names_in([loop.target]), {*walk(loop)}
     if any(isinstance(n, ast.Name) and n.id in names and n not in inside for n in walk(function)):
-        raise Skip("a parameter of its last turn may be read after it")
+        raise Skip("a parameter of the loop's last turn may be read after it")
 
 
 def _all(networks: Sequence[str]) -> str:
@@ -183,7 +183,7 @@ def _all(networks: Sequence[str]) -> str:
 
 
 def _groups(roles: Roles, reasons: list[Skip]) -> Iterator[list[_Loop]]:
-    """Known loops that follow each other in one block, with one rate; why others are not known goes to `reasons`."""
+    """Consecutive known loops in one block, with one rate; the reasons for other loops go to `reasons`."""
     inside = [roles.outermost, *statements(roles.outermost.body)]
     for block in (block for stmt in inside for block in blocks(stmt)):
         group: list[_Loop] = []
@@ -206,36 +206,36 @@ def _groups(roles: Roles, reasons: list[Skip]) -> Iterator[list[_Loop]]:
 
 
 def _by_state(roles: Roles, stmt: ast.For, found: ByState, reasons: list[Skip]) -> Iterator[list[_Loop]]:
-    """The loop as a group of its own, where its factors stay the same."""
+    """The loop as a group of its own, if its factors are constant."""
     text = roles.tree.text
     varying = [f for f in (found.kept, found.rate) if not _is_number(roles, f)]
     if varying:
-        reasons.append(Skip(f"line {stmt.lineno}: {text(varying[0])} is not known to be a number that stays"))
+        reasons.append(Skip(f"line {stmt.lineno}: {text(varying[0])} is not known to be a constant number"))
         return
     factors = Factors(text(found.kept), text(found.rate))
     yield [_Loop(stmt, text(found.target), text(found.network), factors, found.besides)]
 
 
-def _check(roles: Roles, uses: Uses, group: Sequence[_Loop]) -> None:
-    """The networks keep their parameters, which are as many, and none is moved and followed.
+def _check(roles: Roles, uses: NetworkUses, group: Sequence[_Loop]) -> None:
+    """Check that the networks keep their parameters, have equally many, and none is both updated and followed.
 
     Raises:
         Skip: it is not so.
     """
     targets, networks = [one.target for one in group], [one.network for one in group]
     if len({*targets, *networks}) < len(targets) + len(set(networks)):
-        raise Skip("a network is moved twice, or towards one that is moved too")
+        raise Skip("a network is updated twice, or towards one that is updated too")
     for one in group:
         if "." in one.target or "." in one.network:
             _check_kept(roles, one)
             continue
         made = [list(roles.assignments(name)) for name in (one.target, one.network)]
         if any(len(values) != 1 for values in made):
-            raise Skip(f"{one.target} or {one.network} is not made once, above the training loop")
+            raise Skip(f"{one.target} or {one.network} is not made exactly once, above the training loop")
         (_, target), (stmt, network) = made[0][0], made[1][0]
         copied = roles.tree.calls(target, "copy.deepcopy") and unparse(target) == f"copy.deepcopy({one.network})"
         if not copied and unparse(target) != unparse(network):
-            raise Skip(f"{one.target} is made in another way than {one.network} (line {stmt.lineno})")
+            raise Skip(f"{one.target} is made differently from {one.network} (line {stmt.lineno})")
         if not copied and roles.tree.constructor(target) is None:
             raise Skip(f"{one.target} is not made of a class of this file")
         for name in (one.target, one.network):
@@ -244,38 +244,39 @@ def _check(roles: Roles, uses: Uses, group: Sequence[_Loop]) -> None:
                     raise Skip(why)
     for one in group:
         if any(one.stmt in statements(region.statements) for region in roles.phases.regions):
-            raise Skip("it stands in the midst of an update")
+            raise Skip("it is in the middle of an update")
         names = {n.id for n in ast.walk(one.stmt.target) if isinstance(n, ast.Name)}
         if read := names & Liveness.of(roles.scope.body).after[one.stmt]:
             raise Skip(f"{min(read)} of its last turn is read after it")
 
 
 def _check_kept(roles: Roles, one: _Loop) -> None:
-    """An object's networks are set above the training alone, the target as a copy of the other, and keep their parts.
+    """Check that an object's networks are set only above training, the target as a copy of the other, and keep their
+    parts.
 
     Raises:
         Skip: it is not so.
     """
     target, network = (Kept.of(roles, path) for path in (one.target, one.network))
     if target is None or network is None or target.maker is not network.maker:
-        raise Skip(f"{one.target} or {one.network} is not set above the training loop alone, in one way, by one object")
+        raise Skip(f"{one.target} or {one.network} is not set only above the training loop, in one way, by one object")
     own = first_parameter(target.maker)
     source = f"{own}.{one.network.rpartition('.')[2]}"
     copied = roles.tree.calls(target.value, "copy.deepcopy") and unparse(target.value).endswith(f"({source})")
     if not (copied and target.value.lineno > network.value.lineno) and not _are_alike(roles, target, network):
-        raise Skip(f"{one.target} is made in another way than {one.network}, and not as a copy.deepcopy() of it")
+        raise Skip(f"{one.target} is made differently from {one.network}, and not as a copy.deepcopy() of it")
     names = {path.rpartition(".")[2] for path in (one.target, one.network)}
     if (why := changed_unseen(roles, names)) is not None:
         raise Skip(why)
     changes = roles.get(Changes)
     if changes.by_text is not None:
-        raise Skip(f"line {changes.by_text} sets an attribute that only a run can tell")
+        raise Skip(f"line {changes.by_text} sets an attribute whose name is known only at run time")
     if (part := exchanged(roles, changes) or grown(roles)) is not None:
         raise Skip(part)
 
 
 def _are_alike(roles: Roles, target: Kept, network: Kept) -> bool:
-    """Whether both are made by the same call of a class of the file, of numbers alone, so that they share nothing."""
+    """Whether both are made by the same call of a class of the file, from numbers only, so that they share nothing."""
     made = target.frame(roles)
     same = unparse(target.value) == unparse(network.value) and roles.tree.constructor(target.value) is not None
     return same and made is not None and makes_new(roles, Values(roles, lambda *_: None), target.value, made)
@@ -300,7 +301,7 @@ def _parameters_of_two(loop: ast.For) -> dict[str, ast.expr] | None:
 
 
 def _understood(roles: Roles, loop: ast.For, networks: dict[str, ast.expr]) -> _Loop:
-    """What a loop does, if it is known.
+    """The update that a loop computes, if it is known.
 
     Raises:
         Skip: it is not.
@@ -310,7 +311,7 @@ def _understood(roles: Roles, loop: ast.For, networks: dict[str, ast.expr]) -> _
     if moved is not None:
         for factor in filter(None, (moved.kept, moved.rate)):
             if not _is_number(roles, factor):
-                raise Skip(f"{text(factor)} is not known to be a number that stays")
+                raise Skip(f"{text(factor)} is not known to be a constant number")
         (source,) = (name for name in networks if name != moved.into)
         how = Factors(text(moved.kept) if moved.kept is not None else None, text(moved.rate), moved.by_alpha)
         return _Loop(loop, text(networks[moved.into]), text(networks[source]), how)
@@ -322,39 +323,40 @@ def _understood(roles: Roles, loop: ast.For, networks: dict[str, ast.expr]) -> _
     into = parameter_of(call.func.value, quiet=quiet)
     value = call.args[0] if len(call.args) == 1 and not call.keywords else None
     if into not in networks or not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Add):
-        raise Skip("what is copied is no sum of both parameters")
+        raise Skip("the copied value is not a sum of both parameters")
     factors: dict[str | None, ast.expr] = {}
     for product in (value.left, value.right):
         if not isinstance(product, ast.BinOp) or not isinstance(product.op, ast.Mult):
-            raise Skip("what is copied is no sum of both parameters, each multiplied by a number")
+            raise Skip("the copied value is not a sum of both parameters, each times a number")
         left, right = (parameter_of(side, quiet=quiet) for side in (product.left, product.right))
         left, right = (name if name in networks else None for name in (left, right))
         factors |= {left: product.right} if left else {right: product.left}
     (other,) = (name for name in networks if name != into)
     rate, rest = factors.get(other), factors.get(into)
     if rate is None or rest is None or set(factors) != set(networks):
-        raise Skip("what is copied is no sum of both parameters, each multiplied by a number")
+        raise Skip("the copied value is not a sum of both parameters, each times a number")
     one_less = isinstance(rest, ast.BinOp) and isinstance(rest.op, ast.Sub) and is_number(rest.left, 1)
     if not (one_less and isinstance(rest, ast.BinOp) and unparse(rest.right) == unparse(rate)):
         raise Skip(f"{unparse(rest)} is not 1 - {unparse(rate)}")
     if not _is_number(roles, rate):
-        raise Skip(f"{unparse(rate)} is not known to be a number that stays")
+        raise Skip(f"{unparse(rate)} is not known to be a constant number")
     return _Loop(loop, text(networks[into]), text(networks[other]), Factors(f"1 - {text(rate)}", text(rate)))
 
 
 def _is_number(roles: Roles, rate: ast.expr) -> bool:
-    """Whether an expression is one number for the whole run: written out, an option, or set once to such a one."""
+    """Whether an expression is one number for the whole run: a literal, an option, or a name set once to such a
+    number."""
     if isinstance(rate, ast.Constant):
         return isinstance(rate.value, (int, float))
     if isinstance(rate, ast.BinOp):
         return isinstance(rate.op, ast.Sub) and is_number(rate.left, 1) and _is_number(roles, rate.right)
     scope = roles.tree.scope_of(rate)
     if isinstance(rate, ast.Name) and isinstance(scope, ast.FunctionDef) and rate.id in parameters(scope):
-        return scope is not roles.scope and roles.get(World).are_numbers(rate)  # whichever each call gives
+        return scope is not roles.scope and roles.get(World).are_numbers(rate)  # any number, for each call
     if isinstance(rate, ast.Name):
         value = roles.only_value(rate.id)
         stored = [n for n in roles.tree.of(ast.Name) if n.id == rate.id and not isinstance(n.ctx, ast.Load)]
-        if value is None and len(stored) == 1:  # TAU = 0.005 at the top of the file
+        if value is None and len(stored) == 1:  # such as TAU = 0.005 at the top of the file
             stmt = roles.tree.statement(stored[0])
             pairs = pairwise(stmt) if isinstance(stmt, ast.Assign) and stmt in roles.tree.root.body else []
             value = next((v for target, v in pairs if target is stored[0] and isinstance(v, ast.Constant)), None)

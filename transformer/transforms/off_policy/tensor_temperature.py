@@ -1,4 +1,4 @@
-"""Keep a number that an update computes, as a temperature, in a tensor."""
+"""Keep a number that an update computes, such as a temperature, in a tensor."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ INFO = TransformInfo(
 )
 
 FRESH = names("tensor", memory="new", dtype="kept", waits="", draws=False)
-"""Methods of tensors that compute new ones, of the same floats."""
+"""Methods of tensors that return new tensors of the same dtype."""
 SAME = (ast.Add, ast.Sub, ast.Mult)
-"""Operators of which a number and a tensor of one number make the same bits of a tensor, on either side. A number is
-divided by a tensor as its reciprocal times the number, and a tensor by a number so on some devices."""
+"""Operators for which a number and a one-element tensor give the same bits, on either side. Division is excluded: a
+number divided by a tensor is computed through the reciprocal, on some devices a tensor divided by a number too."""
 
 
 def apply(state: State) -> Rewrite:
     """Rewrite each such name.
 
     Raises:
-        Skip: there is none, or a number is needed.
+        Skip: there is none, or a number is required.
     """
     roles, edits = state.roles, Edits(state.source)
     inside = [s for s in statements(roles.outermost.body) if isinstance(s, ast.Assign)]
@@ -66,7 +66,7 @@ def apply(state: State) -> Rewrite:
         return Rewrite(edits, notes=tuple(map(str, reasons)))
     if reasons:
         raise Skip("; ".join(map(str, reasons)))
-    raise NotNeeded("no update's number is read for the next ones")
+    raise NotNeeded("no update computes a number that later updates read")
 
 
 def _read(stmt: ast.Assign) -> ast.expr | None:
@@ -86,7 +86,7 @@ def _rewrite(roles: Roles, edits: Edits, name: str) -> None:
     """Edit the assignments and the reads of one name.
 
     Raises:
-        Skip: a number is needed somewhere.
+        Skip: a number is required somewhere.
     """
     tree, tensors, dtypes = roles.tree, Tensors(roles), Dtypes(roles)
     regions = [s for region in roles.phases.regions for s in statements(region.statements)]
@@ -94,7 +94,7 @@ def _rewrite(roles: Roles, edits: Edits, name: str) -> None:
     read = {s: made for s in stored if isinstance(s, ast.Assign) and (made := _read(s)) is not None}
     for stmt in stored:
         if stmt in read and stmt in regions:
-            raise Skip(f"line {stmt.lineno} reads {name} in the midst of an update")
+            raise Skip(f"line {stmt.lineno} reads {name} in the middle of an update")
         if stmt not in read and (stmt in set(statements(roles.outermost.body)) or not isinstance(stmt, ast.Assign)):
             raise Skip(f"line {stmt.lineno} assigns another value to {name}")
     if not any(stmt in read for stmt in statements(roles.outermost.body)):
@@ -110,7 +110,7 @@ def _rewrite(roles: Roles, edits: Edits, name: str) -> None:
         if tree.statement(node) in regions:
             _check_operand(roles, tensors, dtypes, node)
         elif not any(isinstance(outer, ast.JoinedStr) for outer in tree.ancestors(node)):
-            reads.append(node)  # in a text, a tensor without dimensions is written as its number
+            reads.append(node)  # in a text, a tensor without dimensions is formatted like its number
         elif not isinstance(shown := tree.parents[node], ast.FormattedValue):
             raise Skip(f"line {node.lineno} computes with {name} inside an f-string")
         elif shown.conversion != -1:
@@ -125,7 +125,7 @@ def _rewrite(roles: Roles, edits: Edits, name: str) -> None:
 
 
 def _is_float32(roles: Roles, dtypes: Dtypes, made: ast.expr) -> bool:
-    """Whether a method of a name, which may be bound under a condition alone, makes a tensor of float32 of it."""
+    """Whether a method returns a float32 tensor when called on a name, which may be bound only under a condition."""
     assert isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute)
     if made.args or made.keywords or not isinstance(made.func.value, ast.Name):
         return False
@@ -136,17 +136,17 @@ def _is_float32(roles: Roles, dtypes: Dtypes, made: ast.expr) -> bool:
 
 
 def _check_operand(roles: Roles, tensors: Tensors, dtypes: Dtypes, node: ast.Name) -> None:
-    """A number in an update is added to a tensor of float32, or multiplied with one.
+    """Check that a number in an update is only added to float32 tensors, or multiplied with them.
 
     Raises:
-        Skip: it may meet something with which it would be rounded otherwise.
+        Skip: it may be combined with something for which the rounding differs.
     """
     outer = roles.tree.parents[node]
     if not isinstance(outer, ast.BinOp) or not isinstance(outer.op, SAME):
-        raise Skip(f"line {node.lineno} does more with {node.id} than to add it or to multiply")
+        raise Skip(f"line {node.lineno} does more with {node.id} than add or multiply it")
     other = outer.right if outer.left is node else outer.left
     if not tensors.tensor(other):
-        raise Skip(f"line {node.lineno} computes with {node.id} and no known tensor")
+        raise Skip(f"line {node.lineno} combines {node.id} with something not known to be a tensor")
     if not dtypes.float32(other):
         raise Skip(f"{ast.unparse(other)} is not known to be float32 (line {node.lineno})")
 

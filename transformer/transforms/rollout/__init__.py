@@ -1,1 +1,1 @@
-"""Transforms of the phase that steps the environment; of other transforms they know what the history tells."""
+"""Transforms of the phase that steps the environment; they know other transforms only through the history."""

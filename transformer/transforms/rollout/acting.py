@@ -1,4 +1,4 @@
-"""Decide on the actions without recording gradients."""
+"""Choose the actions without recording gradients."""
 
 from __future__ import annotations
 
@@ -41,28 +41,28 @@ INFO = TransformInfo(
 
 TO_NUMBERS = frozenset("numpy item tolist detach".split())
 CONFIG = ("torch.backends.", "torch._dynamo.config.", "torch._inductor.config.")
-"""What of torch's attributes are no functions."""
+"""Attributes of torch that are not functions."""
 FOLLOWED = 4
-"""So many assignments are followed from the network's result to the numbers."""
+"""The maximum number of assignments to follow from the network's result to the numbers."""
 
 
 def apply(state: State) -> Rewrite:
     """Put each such call under torch.no_grad().
 
     Raises:
-        Skip: there is none, or something else may come of its results.
+        Skip: there is none, or more than values of its results may be used.
     """
     tree, roles = state.tree, state.roles
     compiling = own_compiling(tree)
     if compiling is not None:
-        raise Skip(f"line {compiling.lineno} compiles itself what may compute otherwise without gradients")
+        raise Skip(f"line {compiling.lineno} already compiles code that may compute differently without gradients")
     callee = acting_callee(roles)
     if callee is None:
-        raise NotNeeded("no call of a trained network in the training loop itself decides on the actions")
+        raise NotNeeded("no call of a trained network in the training loop itself chooses the actions")
     calls = [c for c in calls_before_update(roles) if ast.unparse(c.func) == ast.unparse(callee)]
     bare = [c for c in calls if not records_nothing(roles, c)]
     if not bare:
-        raise NotNeeded("the actions are decided on under torch.no_grad() already")
+        raise NotNeeded("the actions are already chosen under torch.no_grad()")
     network = root(callee)
     made = [call for _, value in roles.assignments(network) if (call := tree.constructor(value)) is not None]
     if len(made) != 1 or network in roles.variant:
@@ -70,9 +70,9 @@ def apply(state: State) -> Rewrite:
         raise Skip(f"{acts} is not made once, of a class of this file")
     called = callee.attr if isinstance(callee, ast.Attribute) else "forward"
     if (found := differs(roles, tree.classes[ast.unparse(made[0].func)], called)) is not None:
-        raise Skip(f"{found}, of which it is not known that it computes the same without gradients")
+        raise Skip(f"{found}, which is not known to compute the same without gradients")
     if (seen := _seen_from_outside(roles)) is not None:
-        raise Skip(f"line {seen.lineno} may see, or replace, what the network computes: {ast.unparse(seen)}")
+        raise Skip(f"line {seen.lineno} may observe or replace what the network computes: {ast.unparse(seen)}")
     edits = Edits(state.source)
     for stmt in dict.fromkeys(tree.statement(call) for call in bare):
         _check_use(roles, stmt)
@@ -81,7 +81,7 @@ def apply(state: State) -> Rewrite:
 
 
 def _seen_from_outside(roles: Roles) -> ast.expr | None:
-    """A hook on what torch computes, or a function of torch or of a module that is replaced."""
+    """A hook on torch's computations, or an assignment that replaces a function of torch or of a module."""
     for node in roles.tree.nodes:
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
             name = roles.tree.qualified(node) or ""
@@ -94,7 +94,7 @@ def _seen_from_outside(roles: Roles) -> ast.expr | None:
 
 
 def _check_use(roles: Roles, stmt: ast.stmt) -> None:
-    """Nothing can tell what a statement computes, or writes into, from the same without a graph.
+    """Check that nothing can distinguish a statement's results, and what it writes to, from those without a graph.
 
     Raises:
         Skip: something may.
@@ -102,16 +102,16 @@ def _check_use(roles: Roles, stmt: ast.stmt) -> None:
     numbers = isinstance(stmt, ast.Assign) and _leaves_numbers(roles, stmt, FOLLOWED)
     if not numbers:
         if roles.kind == "off-policy" or not isinstance(stmt, ast.Assign):
-            raise Skip(f"more than numbers may come of what line {stmt.lineno} computes")
+            raise Skip(f"the results of line {stmt.lineno} may be used for more than their values")
         if not all(isinstance(n, (ast.Name, ast.Tuple, ast.Starred)) for n in stmt.targets):
-            raise Skip(f"line {stmt.lineno} keeps what it computes in an object")
+            raise Skip(f"line {stmt.lineno} keeps its result in an object")
     names = () if numbers else access(stmt).binds
     if (held := roles.get(Graphs).seen(names, [stmt], in_place=True)) is not None:
         raise Skip(f"line {held.lineno or stmt.lineno} {held.what}")
 
 
 def _leaves_numbers(roles: Roles, stmt: ast.Assign, depth: int) -> bool:
-    """Whether what a statement binds is used for nothing but numbers, arrays, and what is no part of a graph."""
+    """Whether the names that a statement binds are used only for numbers, arrays, and values without a graph."""
     tree, bound = roles.tree, access(stmt).binds
     if not all(isinstance(n, (ast.Name, ast.Tuple, ast.Starred)) for n in stmt.targets) or not depth:
         return False
@@ -135,7 +135,7 @@ def _leaves_numbers(roles: Roles, stmt: ast.Assign, depth: int) -> bool:
 
 
 def becomes_numbers(node: ast.AST) -> bool:
-    """Whether an expression is a chain of calls in which numbers are made of a tensor."""
+    """Whether an expression is a chain of calls that turns a tensor into numbers."""
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         if node.func.attr in TO_NUMBERS:
             return True
@@ -144,7 +144,7 @@ def becomes_numbers(node: ast.AST) -> bool:
 
 
 def _takes(roles: Roles, outer: ast.AST, name: ast.Name) -> bool:
-    """Whether a chain of calls makes numbers of a name, or of what a function of torch makes of it."""
+    """Whether a chain of calls turns a name, or a torch function's result for it, into numbers."""
     if not becomes_numbers(outer):
         return False
     inner = outer

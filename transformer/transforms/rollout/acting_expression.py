@@ -1,4 +1,4 @@
-"""Which expression of a method that decides on the actions runs a network, and can be compiled by itself."""
+"""Which expression of a method that chooses the actions runs a network, and can be compiled separately."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from transformer.values.networks.distributions import DISTRIBUTIONS
 from transformer.values.networks.sealed import FUNCTIONS, is_plain_class
 
 TO_HOST = frozenset("item tolist numpy cpu detach".split())
-"""Methods on the way from a tensor to numbers, which stay where they are."""
+"""Methods that turn a tensor into numbers; they stay in place."""
 SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.Expr)
 
 
 @dataclass(frozen=True)
 class Expression:
-    """What runs a network to decide on the actions, wherever the function does so."""
+    """An expression that runs a network to choose the actions, at all its places."""
 
     function: ast.FunctionDef
     cls: ast.ClassDef | None
     places: tuple[ast.expr, ...]
-    """Expressions of one text, whose names have one meaning."""
+    """Expressions of the same text, whose names have the same meaning."""
     params: tuple[str, ...]
     unused: bool
-    """Whether gradients are recorded that nothing uses, and the network is known to compute the same without."""
+    """Whether gradients are recorded but not used, and the network is known to compute the same without."""
 
 
 def hooks(roles: Roles) -> bool:
-    """Whether the script registers hooks, which may do anything where a network is called."""
+    """Whether the script registers hooks, which may do anything when a network is called."""
     return roles.hook(r"\w*") is not None
 
 
 def find_expression(roles: Roles) -> Expression | None:
-    """The expression, in a function that decides on the actions; None if gradients may be used, or there is none."""
+    """The expression, in a function that chooses the actions; None if gradients may be used, or there is none."""
     for function, cls in () if hooks(roles) else _functions(roles):
         found: dict[tuple[str, tuple[str, ...]], list[ast.expr]] = {}
         computing = Computing(roles, function, cls, stays=True)
@@ -64,7 +64,7 @@ def find_expression(roles: Roles) -> Expression | None:
 
 
 def _functions(roles: Roles) -> Iterator[tuple[ast.FunctionDef, ast.ClassDef | None]]:
-    """Functions and methods, with their classes, that decide on the actions and are not part of the learning."""
+    """Functions and methods, with their classes, that choose the actions and are not part of the learning."""
     tree = roles.tree
     deciding = [n for v in deciding_values(roles) for n in roles.reached([v]) if isinstance(n, ast.FunctionDef)]
     left_out = {*roles.reached(roles.phases.updates[:1]), roles.scope}
@@ -78,11 +78,11 @@ def _functions(roles: Roles) -> Iterator[tuple[ast.FunctionDef, ast.ClassDef | N
             if kept and is_plain_class(tree, owner):
                 yield function, owner
         elif owner is tree.root and isinstance(roles.scope, ast.Module) and function.name not in tree.rebound:
-            yield function, None  # --compile replaces a name of the scope that trains
+            yield function, None  # --compile replaces a name of the training scope
 
 
 def _computed(roles: Roles, computing: Computing, stmt: ast.stmt, node: ast.AST) -> Iterator[ast.expr]:
-    """The largest parts of an expression that run a network, do nothing but compute, and make no distribution."""
+    """The largest parts of an expression that run a network, only compute, and make no distribution."""
     if isinstance(node, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
         return
     to_host = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in TO_HOST
@@ -97,7 +97,7 @@ def _computed(roles: Roles, computing: Computing, stmt: ast.stmt, node: ast.AST)
 
 
 def _leads_to_numbers(roles: Roles, function: ast.FunctionDef, node: ast.expr, seen: set[ast.stmt]) -> bool:
-    """Whether nothing is made of an expression in a function but numbers, be it by way of the function's variables."""
+    """Whether an expression of a function is only turned into numbers, possibly through the function's variables."""
     tree, below = roles.tree, node
     for outer in tree.ancestors(node):
         if isinstance(outer, ast.Attribute):
@@ -142,7 +142,7 @@ def _names_lead_to_numbers(
 
 
 def _keeps_nothing(roles: Roles, node: ast.expr) -> bool:
-    """Whether an expression runs networks that are known, and sets no attribute and no item: these may have a graph."""
+    """Whether an expression only runs known networks and sets no attribute or item, which might have a graph."""
     kept = (n for n in roles.reached([node]) if isinstance(n, (ast.Attribute, ast.Subscript)))
     called = {n for c in walk(node) if isinstance(c, ast.Call) for n in (c.func, getattr(c.func, "value", c.func))}
     networks = [n for n in called if unparse(n) in roles.networks]
@@ -151,7 +151,7 @@ def _keeps_nothing(roles: Roles, node: ast.expr) -> bool:
 
 
 def _same_without(roles: Roles, function: ast.FunctionDef, cls: ast.ClassDef | None, node: ast.expr) -> bool:
-    """Whether an expression computes the same bits without gradients, as far as its networks are known."""
+    """Whether an expression is known to compute the same bits without gradients, judged by its networks."""
     sealed = Computing(roles, function, cls)
     sealed.begin(roles.tree.statement(node))
     return sealed.expression(node)

@@ -1,4 +1,4 @@
-"""Give a method that decides on the actions, and is no known network's, a function that can be compiled."""
+"""Give a function that can be compiled to a method that chooses the actions but belongs to no known network."""
 
 from __future__ import annotations
 
@@ -52,36 +52,36 @@ INFO = TransformInfo(
 
 MAKES_TENSOR = tuple(f"torch.{name}" for name in ("as_tensor", "asarray", "from_numpy", "tensor"))
 OTHER_SHAPES = frozenset("flatten ravel reshape squeeze".split())
-"""Methods that an array and a tensor have alike, and that compute nothing."""
+"""Methods that arrays and tensors share, and that compute nothing."""
 NO_GRADIENT = frozenset("sample argmax multinomial".split())
-"""What draws or chooses: no gradient flows to what it draws from."""
+"""Functions that draw or select: no gradient flows through them."""
 
 
 def apply(state: State) -> Rewrite:
-    """Put the function above the training loop, and call it in the rollout.
+    """Define the function above the training loop, and call it in the rollout.
 
     Raises:
         Skip: no such call is found, or it is not shown to be worth compiling.
     """
     tree, roles = state.tree, state.roles
     if state.history.policy is not None:
-        raise NotNeeded("the call that decides on the actions has a name already")
+        raise NotNeeded("the call that chooses the actions already has a name")
     found = _acting(roles)
     if found is None:
-        raise Skip("no function, and no method of the object that trains or of its network, decides on the actions")
+        raise Skip("no function, and no method of the object that trains or of its network, chooses the actions")
     call, callee = found
     line, text, quiet = call.lineno, unparse(call.func), without_gradients(tree, call)
     generator = next((n for n in walk(tree.root) if tree.qualified(n) == "random.Random"), None)
-    if generator is not None:  # Dynamo keeps no state of it: seen with torch 2.13
-        raise Skip(f"line {generator.lineno} names random.Random, of which compiled code draws one number over again")  # type: ignore[attr-defined]
+    if generator is not None:  # Dynamo does not keep its state: observed with torch 2.13
+        raise Skip(f"line {generator.lineno} names random.Random, from which compiled code draws one number repeatedly")  # type: ignore[attr-defined]
     given = [*call.args, *(k.value for k in call.keywords)]
     if any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords):
-        raise Skip(f"line {line} spreads out what it gives {text}()")
+        raise Skip(f"line {line} calls {text}() with * or **")
     varying = [a for a in given if not isinstance(a, ast.Constant)]
     if callee.function is None and not quiet:
         raise Skip(f"line {line} calls {text}(), which is not in this file, outside of torch.no_grad()")
     if callee.function is None and varying and not is_tensor(tree, roles.get(Tensors), varying[0]):
-        raise Skip(f"line {line} gives {text}(), which is not in this file, what is not known to be a tensor")
+        raise Skip(f"line {line} passes {text}(), which is not in this file, an argument not known to be a tensor")
     if callee.function is not None:
         other = Computation(roles, callee.cls).other(callee.function)
         if other is not None:
@@ -91,7 +91,7 @@ def apply(state: State) -> Rewrite:
             raise Skip(f"line {array.lineno} may compute with an array: let {text}() return tensors")
         unknown = _unknown_used(roles, call, callee.function, of_class)
         if unknown is not None:
-            raise Skip(f"line {line} gives {text}() {unparse(unknown)}, which is not known to be a tensor")
+            raise Skip(f"line {line} passes {text}() {unparse(unknown)}, which is not known to be a tensor")
         graph = None if quiet else _with_gradients(roles, callee.function)
         if graph is not None:
             raise Skip(
@@ -99,11 +99,11 @@ def apply(state: State) -> Rewrite:
             )
     edits, policy = Edits(state.source), tree.names.fresh("policy")
     number = next((a for a in varying[1:] if not is_tensor(tree, roles.get(Tensors), a)), None)
-    if number is not None:  # each number would be compiled anew
-        raise Skip(f"line {line} gives {text}() {unparse(number)} too, which is not known to be a tensor")
+    if number is not None:  # each number would cause a recompilation
+        raise Skip(f"line {line} also passes {text}() {unparse(number)}, which is not known to be a tensor")
     params = [a.id if isinstance(a, ast.Name) else tree.names.fresh("observation") for a in varying]
     if len(set(params)) < len(params) or set(params) & names_in([call.func]):
-        raise Skip(f"line {line} gives {text}() one name twice, or several that are none")
+        raise Skip(f"line {line} passes {text}() one name twice, or several expressions that are not names")
     body = tree.splice(call, list(zip(varying, params, strict=True)))
     edits.before(roles.outermost, render("acting_method", policy=policy, params=params, call=body), gap=1)
     edits.substitute(call, f"{policy}({', '.join(map(tree.text, varying))})")
@@ -112,7 +112,7 @@ def apply(state: State) -> Rewrite:
 
 @dataclass(frozen=True)
 class _Callee:
-    """What decides on the actions: a function or a method of this file; None for a method of another file's class."""
+    """The function or method of this file that chooses the actions; None for a method of another file's class."""
 
     function: ast.FunctionDef | None
     cls: ast.ClassDef | None = None
@@ -127,14 +127,14 @@ def _acting(roles: Roles) -> tuple[ast.Call, _Callee] | None:
 
 
 def _callee(roles: Roles, call: ast.Call) -> _Callee | None:
-    """What a call calls, if it is a function that uses a trained network, or a method where such a one is kept."""
+    """The callee of a call, if it is a function that uses a trained network, or a method of an object with one."""
     tree = roles.tree
     if not isinstance(call.func, ast.Attribute):
         function = tree.function_called(call)
         return _Callee(function) if function is not None and names_in([function]) & {*roles.modules} else None
     receiver = call.func.value
     own = tree.class_of_self(receiver, roles.scope)
-    if own is not None:  # none for self.actor(obs): a network alone is not worth compiling
+    if own is not None:  # not for self.actor(obs): a network alone is not worth compiling
         method = method_of(own, call.func.attr)
         uses = method is not None and any(unparse(n) in roles.networks for n in roles.reached([method]))
         return _Callee(method, own) if uses else None
@@ -152,15 +152,15 @@ def _callee(roles: Roles, call: ast.Call) -> _Callee | None:
         cls = tree.classes[classes.pop()]
         method = method_of(cls, call.func.attr)
         if method is None or not (trained or any(unparse(n) in roles.networks for n in roles.reached([method]))):
-            return None  # an object that keeps no trained network
+            return None  # an object without a trained network
         return _Callee(method, cls)
     return _Callee(None) if path in roles.networks else None
 
 
 def _array_used(method: ast.FunctionDef) -> ast.Call | None:
-    """Where a method makes an array of a tensor and does more with it than to return it.
+    """Where a method converts a tensor to an array and does more with it than return it.
 
-    Compiled, an array's element or sum is an array, not a number, and integers divide to float32.
+    Compiled, an array's element or sum is an array, not a number, and dividing integers gives float32.
     """
     returned = [s.value for s in statements(method.body) if isinstance(s, ast.Return) and s.value is not None]
     values = [e for v in returned for e in (v.elts if isinstance(v, ast.Tuple) else [v])]
@@ -168,14 +168,14 @@ def _array_used(method: ast.FunctionDef) -> ast.Call | None:
     for stmt in (s for s in statements(method.body) if isinstance(s, ast.Assign)):
         for name in (t.id for t in stmt.targets if isinstance(t, ast.Name)):
             used = [n for n in walk(method) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)]
-            if len(stmt.targets) == 1 and names.count(name) == len(used):  # it is returned, and nothing else
+            if len(stmt.targets) == 1 and names.count(name) == len(used):  # it is only returned
                 values.append(stmt.value)
     made = {without_methods(v, OTHER_SHAPES) for v in values}
     return next((n for n in walk(method) if calls_method(n, "numpy") and n not in made), None)
 
 
 def _unknown_used(roles: Roles, call: ast.Call, method: ast.FunctionDef, of_class: bool) -> ast.expr | None:
-    """The first argument, if it may be an array and a method uses it before it has made a tensor of it."""
+    """The first argument, if it may be an array that a method uses before it converts it to a tensor."""
     tree = roles.tree
     params = [a.arg for a in (*method.args.posonlyargs, *method.args.args)][of_class:]
     given = [*zip(params, call.args, strict=False), *((k.arg, k.value) for k in call.keywords)]
@@ -194,7 +194,7 @@ def _unknown_used(roles: Roles, call: ast.Call, method: ast.FunctionDef, of_clas
 
 
 def _with_gradients(roles: Roles, method: ast.FunctionDef) -> int | None:
-    """The line of a method that returns something through which gradients may flow; None where none does."""
+    """The line of a method that returns something with gradients; None if there is none."""
     for stmt in statements(method.body):
         if isinstance(stmt, ast.Return) and stmt.value is not None and not without_gradients(roles.tree, stmt):
             values = stmt.value.elts if isinstance(stmt.value, ast.Tuple) else [stmt.value]
@@ -204,7 +204,7 @@ def _with_gradients(roles: Roles, method: ast.FunctionDef) -> int | None:
 
 
 def _is_detached(roles: Roles, value: ast.expr, method: ast.FunctionDef) -> bool:
-    """Whether no gradient flows from a value that a method returns: it is detached, a number, or drawn."""
+    """Whether a value that a method returns has no gradient: it is detached, a number, or drawn."""
     if not isinstance(value, ast.Name):
         return _is_drawn(value)
     bound = [s for s in statements(method.body) if isinstance(s, SIMPLE) and value.id in _stored(s)]

@@ -1,4 +1,4 @@
-"""Give the statements of a method that decide on the actions a method of their own, which can be compiled."""
+"""Move the statements of a method that choose the actions into a method of their own, which can be compiled."""
 
 from __future__ import annotations
 
@@ -75,36 +75,36 @@ INFO = TransformInfo(
 )
 
 TO_HOST = frozenset("item tolist numpy cpu".split())
-"""Methods on the way from a tensor to numbers."""
+"""Methods that turn a tensor into numbers."""
 KEEPING = ("tensor", "array", "dict", "list")
-"""Kinds of things in which a step's values are kept."""
+"""Kinds of objects that keep a step's values."""
 AFTER = OF["tensor"].keys() | OF["array"].keys()
-"""Methods that are called on it on this way."""
+"""Methods that a tensor passes through on this way."""
 
 
 def apply(state: State) -> Rewrite:
-    """Move the statements, and call the method in their place.
+    """Move the statements, and call the method instead.
 
     Raises:
-        Skip: there are none, or more than computing is done among them.
+        Skip: there are none, or they do more than compute.
     """
     tree, roles = state.tree, state.roles
     if state.history.policy is not None or state.history.act is not None:
-        raise NotNeeded("what decides on the actions has a name already")
+        raise NotNeeded("the code that chooses the actions already has a name")
     parts = [part for place in _places(roles) for part in _parts(roles, place)]
     expression = None if parts else find_expression(roles)
     if not parts and expression is None:
-        raise Skip("the rollout does not decide on the actions by calls of a known network alone")
+        raise Skip("the rollout does not choose the actions only by calls of a known network")
     what = overlooked(tree)
     if expression is not None and (what is None or not expression.unused):
         return _named(state, expression)
-    # With gradients, compiled code is one step of the graph: it keeps other tensors, and allows one pass through it
+    # With gradients, compiled code is one node of the graph: it keeps other tensors, and allows one backward pass
     same = [p for p in parts if _is_quiet(roles, p) and p.in_order]  # the same statements, in the same place
     if not same and what is not None:
-        raise Skip(f"{what}, so it is not known what a network computes, or who sees in which order")
+        raise Skip(f"{what}, so what a network computes, and whether the order is observed, is not known")
     found = next((p for p in same or parts if _is_quiet(roles, p) or _without_use(roles, p)), None)
     if found is None:
-        raise Skip(f"line {parts[0].first.lineno} computes what gradients may be computed of")
+        raise Skip(f"line {parts[0].first.lineno} computes values that may need gradients")
     unused = not _is_quiet(roles, found)
     name = _fresh_name(tree)
     edits, (scope, cls) = Edits(state.source), (found.place.scope, found.place.cls)
@@ -130,7 +130,7 @@ def apply(state: State) -> Rewrite:
 
 
 def _fresh_name(tree: Tree) -> str:
-    """A name for the method, which no method or attribute has."""
+    """A name for the method that no method or attribute has."""
     taken = {n.attr for n in tree.of(ast.Attribute)} | {f.name for f in tree.of(ast.FunctionDef)} | texts_of(tree)
     name = tree.names.fresh("decide")
     while name in taken:
@@ -139,7 +139,7 @@ def _fresh_name(tree: Tree) -> str:
 
 
 def _named(state: State, found: Expression) -> Rewrite:
-    """The state in which an expression is what a method of its own returns."""
+    """The state in which a method of its own returns an expression."""
     tree, edits, name = state.tree, Edits(state.source), _fresh_name(state.tree)
     own = [] if found.cls is None else [first_parameter(found.function) or ""]
     for node in found.places:
@@ -155,17 +155,17 @@ def _named(state: State, found: Expression) -> Rewrite:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where statements may stand that decide on the actions."""
+    """A place for statements that choose the actions."""
 
     scope: Scope
     cls: ast.ClassDef | None
     """The class of a method."""
     body: Sequence[ast.stmt]
-    """What of the scope is looked at."""
+    """The statements to examine."""
 
 
 def _places(roles: Roles) -> Iterator[_Place]:
-    """Methods and functions that training runs outside of the minibatches, and the training loop itself."""
+    """Methods and functions that training runs outside the minibatches, and the training loop itself."""
     tree = roles.tree
     run, learning = {*roles.run_by_training}, {*roles.reached(roles.phases.updates[:1])}
     left_out = {*roles.called_unseen} | learning
@@ -180,7 +180,7 @@ def _places(roles: Roles) -> Iterator[_Place]:
             for m in methods
             if m in run and m not in left_out and _keeps_its_object(m) and _is_plain(tree, m)
         )
-    if isinstance(roles.scope, ast.Module):  # --compile replaces a name of the scope that trains
+    if isinstance(roles.scope, ast.Module):  # --compile replaces a name of the training scope
         functions = (s for s in tree.root.body if isinstance(s, ast.FunctionDef) and s.name not in tree.rebound)
         yield from (_Place(f, None, f.body) for f in functions if f in run and f not in left_out and _is_plain(tree, f))
     block = roles.phases.block
@@ -189,7 +189,7 @@ def _places(roles: Roles) -> Iterator[_Place]:
 
 
 def _keeps_its_object(method: ast.FunctionDef) -> bool:
-    """Whether a method's first parameter is its object throughout."""
+    """Whether a method's first parameter is always its object."""
     own = first_parameter(method)
     return own is not None and own not in scope_access(method.body).binds
 
@@ -199,7 +199,7 @@ def _is_plain(tree: Tree, function: ast.FunctionDef) -> bool:
 
 
 def _nests(body: Sequence[ast.stmt]) -> bool:
-    """Whether code holds what may bind its variables, or see them, in another way than by reading their names."""
+    """Whether code contains something that may bind or see its variables other than by reading their names."""
     scopes = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.NamedExpr)
     others = (ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal, ast.Delete)
     return any(
@@ -211,7 +211,7 @@ def _nests(body: Sequence[ast.stmt]) -> bool:
 
 @dataclass(frozen=True)
 class Hoisted:
-    """A value that is computed with the statements, and used under a name where it was."""
+    """A value that is computed with the statements, and used by name where it was."""
 
     value: ast.expr
     name: str
@@ -221,7 +221,7 @@ class Hoisted:
 
 @dataclass
 class _Part:
-    """Statements of a method that only compute, and what is computed with them."""
+    """Statements of a method that only compute, and values computed with them."""
 
     place: _Place
     first: ast.stmt
@@ -231,13 +231,13 @@ class _Part:
     moved: set[ast.AST] = field(default_factory=set)
     """The nodes that move."""
     in_order: bool = True
-    """Whether nothing that stays stands between them."""
+    """Whether no remaining statement is between them."""
     records: bool = False
-    """Whether they compute with networks, or with what may have a graph, outside of torch.no_grad()."""
+    """Whether they compute with networks, or with values that may have a graph, outside torch.no_grad()."""
 
 
 def _parts(roles: Roles, place: _Place) -> Iterator[_Part]:
-    """The parts of a scope that run a network and draw, each as long as it can be."""
+    """The maximal parts of a scope that run a network and draw."""
     computing = Computing(roles, place.scope, place.cls)
     for block in [place.body, *(block for s in statements(place.body) for block in blocks(s))]:
         taken: set[ast.stmt] = set()
@@ -252,7 +252,7 @@ def _parts(roles: Roles, place: _Place) -> Iterator[_Part]:
 
 
 def _from(roles: Roles, computing: Computing, block: Sequence[ast.stmt], place: _Place) -> _Part:
-    """What only computes from the beginning of a block on, past appending to lists and making numbers."""
+    """The computing statements from the beginning of a block on, across appends to lists and conversions to numbers."""
     part, between = _Part(place, block[0], []), _Between(roles, computing, place.scope)
     read, bound, passed = set[str](), set[str](), False
     for stmt in block:
@@ -277,7 +277,7 @@ def _from(roles: Roles, computing: Computing, block: Sequence[ast.stmt], place: 
 
 @dataclass
 class _Found:
-    """What is to be computed with the statements above, of a statement that stays; and whether it is the last."""
+    """The values of a remaining statement to compute with the statements above, and whether it is the last one."""
 
     values: list[Hoisted]
     ends: bool = False
@@ -287,15 +287,15 @@ class _Found:
 
 
 class _Between:
-    """Looks at what stands between statements that only compute."""
+    """Examines the statements between statements that only compute."""
 
     def __init__(self, roles: Roles, computing: Computing, scope: Scope) -> None:
         self._roles, self._tree, self._computing, self._scope = roles, roles.tree, computing, scope
         self._writes: list[ast.stmt] = []
-        """What writes a step's values into tensors, dicts and lists."""
+        """The statements that write a step's values into tensors, dicts and lists."""
 
     def leaves_alone(self, node: ast.AST) -> bool:
-        """Whether nothing that was written so far is read by what comes later in the text, and is moved above it."""
+        """Whether a node, if moved above the writes so far, reads nothing they have written."""
         if not self._writes:
             return True
         world = self._roles.get(World)
@@ -303,7 +303,7 @@ class _Between:
         return world.changes(world.reach(read), self._writes) is None
 
     def look(self, stmt: ast.stmt, bound: set[str]) -> _Found | None:
-        """What can be computed before a statement; None where it may do more than to keep or to make numbers."""
+        """The values that can be computed before a statement; None if it may do more than keep them or make numbers."""
         if isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Constant):
             return _Found([])
         if isinstance(stmt, ast.Expr) and calls_method(stmt.value, "append") and len(stmt.value.args) == 1:
@@ -321,7 +321,7 @@ class _Between:
         if isinstance(stmt, ast.Return) and stmt.value is not None:
             values = stmt.value.elts if isinstance(stmt.value, (ast.Tuple, ast.List)) else [stmt.value]
             found = _Found([], ends=True)
-            for value in values:  # up to the first that may do more: what stands behind it comes after it
+            for value in values:  # up to the first that may do more, because the others come after it
                 inner = _received(value)
                 if isinstance(inner, (ast.Name, ast.Constant)):
                     continue
@@ -333,7 +333,7 @@ class _Between:
         return None
 
     def _of_write(self, stmt: ast.stmt, target: ast.Subscript, bound: set[str]) -> _Found | None:
-        """What `buffer[step] = value` keeps, where it is known to change the buffer, a dict or a list, and no more."""
+        """The value of `buffer[step] = value`, if it is known to change only the buffer, a dict or a list."""
         if self._scope is not self._roles.scope or not isinstance(target.value, (ast.Name, ast.Attribute)):
             return None
         world, value = self._roles.get(World), stmt.value if isinstance(stmt, ast.Assign) else target
@@ -354,9 +354,9 @@ class _Between:
     def _of(
         self, value: ast.expr, name: str, bound: set[str], kept_by: ast.expr | None = None, *, anew: bool = False
     ) -> _Found | None:
-        """A value that is computed with the statements; nothing to compute where it has a name already.
+        """A value to compute with the statements; nothing to compute if it already has a name.
 
-        It is computed of what they compute, or anew: of what they are given.
+        It is computed from their results, or, if `anew`, from their inputs.
         """
         if isinstance(value, ast.Name):
             return _Found([]) if value.id in self._computing.known else None
@@ -369,7 +369,7 @@ class _Between:
         return _Found([Hoisted(value, made, kept_by)])
 
     def _is_list(self, grown: ast.expr) -> bool:
-        """Whether something is a list, wherever the file sets what is called so."""
+        """Whether something is a list, judged by all assignments to its name in the file."""
         path = grown.value if isinstance(grown, ast.Attribute) else grown
         while isinstance(path, ast.Attribute) and not self._tree.methods(path.attr):
             path = path.value
@@ -386,7 +386,7 @@ class _Between:
 
 
 def _sets(stmt: ast.stmt, name: ast.expr) -> bool:
-    """Whether a statement itself sets a name, or an attribute that is called like one."""
+    """Whether a statement itself sets a name, or an attribute of that name."""
     stored = (n for n in own_nodes(stmt) if isinstance(n, (ast.Name, ast.Attribute)) and isinstance(n.ctx, ast.Store))
     return any(_last(n) == _last(name) for n in stored if type(n) is type(name))
 
@@ -396,17 +396,17 @@ def _last(name: ast.expr) -> str:
 
 
 def _sets_empty(stmt: ast.stmt) -> bool:
-    """Whether a statement sets names or attributes, each to an empty list."""
+    """Whether a statement sets names or attributes, each to a new empty list."""
     if not isinstance(stmt, (ast.Assign, ast.AnnAssign)):
         return False
     if isinstance(stmt, ast.Assign) and len(stmt.targets) > 1:
-        return False  # one list of several names
+        return False  # several names for one list
     pairs = pairwise(stmt) if isinstance(stmt, ast.Assign) else [(stmt.target, stmt.value)]
     return all(v is not None and unparse(v) in ("[]", "list()") for _, v in pairs)
 
 
 def _received(value: ast.expr) -> ast.expr:
-    """What numbers are made of: `x` in `x.squeeze().numpy()[0]`; the value itself where none are made."""
+    """The tensor that is turned into numbers: `x` in `x.squeeze().numpy()[0]`; otherwise the value itself."""
     inner, made = value, value
     while True:
         if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and not inner.keywords:
@@ -419,7 +419,7 @@ def _received(value: ast.expr) -> ast.expr:
 
 
 def _signed(roles: Roles, part: _Part, computing: Computing) -> bool:
-    """Work out what goes in and what comes out; whether this can be: nothing is perhaps unset, no distribution."""
+    """Determine inputs and outputs; False if one may be unset or is a distribution."""
     own = part.items
     hoisted = {n for i in own if isinstance(i, Hoisted) for n in walk(i.value)}
     part.moved = {n for i in own if isinstance(i, ast.stmt) for n in walk(i)} | hoisted
@@ -443,7 +443,7 @@ def _signed(roles: Roles, part: _Part, computing: Computing) -> bool:
 
 
 def _is_reached(roles: Roles, part: _Part, name: ast.Name) -> bool:
-    """Whether a name may be read that the statements have bound; so it may in a function that sees it."""
+    """Whether a name bound by the statements may be read there; also in a function that sees it."""
     scope = part.place.scope
     if not isinstance(name.ctx, ast.Load) or not roles.is_ours(name, scope):
         return False
@@ -469,7 +469,7 @@ def _names_bound(item: ast.stmt | Hoisted) -> list[str]:
 
 
 def _is_quiet(roles: Roles, part: _Part) -> bool:
-    """Whether no gradients are recorded of what the statements compute."""
+    """Whether gradients are disabled for everything that the statements compute."""
     return not part.records or without_gradients(roles.tree, part.first)
 
 
@@ -498,7 +498,7 @@ def _without_use(roles: Roles, part: _Part) -> bool:
 
 
 def _is_drawn(roles: Roles, part: _Part, name: str) -> bool:
-    """Whether the statements bind a name to what is drawn, through which no gradient flows."""
+    """Whether the statements bind a name to drawn values, which have no gradient."""
     stmts = [s for i in part.items if isinstance(i, ast.stmt) for s in statements([i])]
     binding = [s for s in stmts if name in access(s).binds and not hasattr(s, "body")]
     return bool(binding) and all(
@@ -514,7 +514,7 @@ def _is_drawn(roles: Roles, part: _Part, name: str) -> bool:
 
 
 def _only_detached(tree: Tree, grown: ast.expr) -> bool:
-    """Whether what a list keeps is only read to be detached, wherever the file names such a list."""
+    """Whether the elements of a list are only read to be detached, in the whole file."""
     if not isinstance(grown, ast.Attribute):
         return False
     uses = (n for n in tree.of(ast.Attribute) if n.attr == grown.attr)
@@ -522,7 +522,7 @@ def _only_detached(tree: Tree, grown: ast.expr) -> bool:
 
 
 def _is_detached(tree: Tree, use: ast.Attribute) -> bool:
-    """Whether a use of a list sets it, fills or empties it, or makes something detached of what it holds."""
+    """Whether a use of a list sets, fills or empties it, or makes something detached from its elements."""
     node: ast.expr = use
     outer = tree.parents[use]
     if not isinstance(use.ctx, ast.Load):
@@ -534,7 +534,7 @@ def _is_detached(tree: Tree, use: ast.Attribute) -> bool:
     while True:
         if isinstance(outer, ast.Call) and node in outer.args:
             if node is use and (tree.calls(outer, *MAKING) or unparse(outer.func) == "len"):
-                return True  # of a list: of a tensor it may be the tensor itself
+                return True  # for a list; for a tensor it may be the tensor itself
             if (tree.qualified(outer.func) or "").rpartition(".")[2] not in OF["torch"]:
                 return False
         elif isinstance(outer, ast.Attribute):

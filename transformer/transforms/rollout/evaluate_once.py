@@ -1,4 +1,4 @@
-"""Let compiled steps draw actions only, and compute values and log-probabilities once for the whole rollout."""
+"""Let compiled steps only draw actions, and compute values and log-probabilities once for the whole rollout."""
 
 from __future__ import annotations
 
@@ -66,16 +66,16 @@ INFO = TransformInfo(
 
 @dataclass(frozen=True)
 class Step:
-    """The call that decides on the actions, in a step of the rollout."""
+    """The call that chooses the actions, in a step of the rollout."""
 
     stmt: ast.Assign
     """`action, logprob, _, value = policy(next_obs)`"""
     targets: tuple[str, ...]
     observation: str
     parameter: str
-    """The method's parameter for actions that are given."""
+    """The method's parameter for given actions."""
     place: int
-    """Where the actions stand among the results."""
+    """The index of the actions among the results."""
     flat: bool
     """Whether the actions have one number per environment."""
 
@@ -95,13 +95,13 @@ def apply(state: State) -> Rewrite:
     _check_modes(roles)
     step = _find_step(roles, rollout)
     records = {key: (stmt, value) for stmt, key, value in recorded(roles, rollout)}
-    same = [".to(torch.float32)"] if state.history.single_precision else []  # no linear layer takes other observations
+    same = [".to(torch.float32)"] if state.history.single_precision else []  # linear layers take no other input
     observations = _whole(records, step.observation, same)
     actions = _whole(records, step.targets[step.place], [".flatten()"] if step.flat else [])
     late = _late(roles, rollout, step, records)
     values = _values(roles, rollout, step, records)
     if not late and not values:
-        raise NotNeeded("the steps record nothing of the policy's but the actions")
+        raise NotNeeded("the steps record only the actions of the policy's results")
     _check_sizes(roles, [observations, actions], [*late, *(key for value in values for key in value.keys)])
     _check_networks(roles, rollout)
     late_records = [records[key][0] for key in (*late, *(key for value in values for key in value.keys))]
@@ -111,26 +111,26 @@ def apply(state: State) -> Rewrite:
 
 @dataclass(frozen=True)
 class Value:
-    """A further call for the observations, whose result is only recorded: `value = agent.get_value(next_obs)`."""
+    """Another call for the observations whose result is only recorded: `value = agent.get_value(next_obs)`."""
 
     stmt: ast.Assign
     name: str
     call: ast.Call
     keys: tuple[str, ...]
-    """What is recorded of it."""
+    """What is recorded of its result."""
 
 
 MODES = ("autocast", "set_default_dtype", "set_default_tensor_type")
-"""What makes torch compute in another precision from then on, unless a `with` is seen to end it."""
+"""Functions that set torch's precision from then on, unless a `with` ends it."""
 SETTINGS = ("torch.set_", "torch.use_", "torch.backends.", "torch.autograd.set_")
-"""What else torch's computations hang on, wherever it is set."""
+"""Other settings that torch's computations depend on."""
 
 
 def _check_modes(roles: Roles) -> None:
-    """Torch must compute after the rollout as it did in its steps.
+    """Check that torch computes after the rollout as it did in its steps.
 
     Raises:
-        Skip: something may switch it to another precision, or to other algorithms, in between.
+        Skip: something may switch the precision or the algorithms in between.
     """
     tree = roles.tree
     switches = (n for n in tree.nodes if tree.last_name(n) in MODES and n not in roles.autocast_headers)
@@ -138,24 +138,24 @@ def _check_modes(roles: Roles) -> None:
         (n for n in roles.run_by_training if (tree.qualified(n) or "").startswith(SETTINGS)), None
     )
     if found is not None:
-        raise Skip(f"line {getattr(found, 'lineno', 0)} sets how torch computes, perhaps for some of the steps alone")
+        raise Skip(f"line {getattr(found, 'lineno', 0)} sets how torch computes, perhaps only for some of the steps")
 
 
 def _find_step(roles: Roles, rollout: ast.For) -> Step:
-    """The one call of the policy, where it is as one expects.
+    """The one call of the policy, if it has the expected form.
 
     Raises:
-        Skip: it is not.
+        Skip: it has not.
     """
     tree = roles.tree
     calls = roles.policy_calls
     stmt = tree.statement(calls[0])
     if len(calls) > 1 or rollout not in tree.loops_around(calls[0]):
-        raise Skip(f"line {calls[-1].lineno} calls the policy outside the steps, or for a second time")
+        raise Skip(f"line {calls[-1].lineno} calls the policy outside the steps, or a second time")
     for entered in _entered(tree, stmt, rollout):
         if not isinstance(entered, ast.Call) or not tree.calls(entered, *NO_GRAD):
             raise Skip(
-                f"line {entered.lineno} enters {tree.text(entered)}, in which one call for all steps would not be"
+                f"line {entered.lineno} enters {tree.text(entered)}, but one call for all steps would be outside it"
             )
     target = stmt.targets[0] if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1 else None
     names = tuple(e.id for e in target.elts if isinstance(e, ast.Name)) if isinstance(target, ast.Tuple) else ()
@@ -166,9 +166,9 @@ def _find_step(roles: Roles, rollout: ast.For) -> Step:
     if cls is not None and (why := _convolves(tree, cls)):
         raise NotNeeded(why)
     if len(call.args) != 1 or call.keywords or not isinstance(call.args[0], ast.Name):
-        raise Skip(f"line {stmt.lineno} gives the policy more than the observations")
+        raise Skip(f"line {stmt.lineno} passes the policy more than the observations")
     if cls is None or method is None:
-        raise Skip(f"it is not known what {ast.unparse(call.func)}() runs")
+        raise Skip(f"the function that {ast.unparse(call.func)}() runs is not known")
     parameter, place = _given_action(roles, method, len(names))
     why = Rowwise(roles, cls).obstacle(method.name) or Capture(roles).obstacle_of_call(call)
     if why is not None:
@@ -178,13 +178,13 @@ def _find_step(roles: Roles, rollout: ast.For) -> Step:
 
 
 def _entered(tree: Tree, stmt: ast.stmt, rollout: ast.For) -> list[ast.expr]:
-    """The contexts of a step that a statement stands in."""
+    """The `with` contexts of a step that contain a statement."""
     around = [n for n in tree.ancestors(stmt) if isinstance(n, ast.With) and rollout in tree.ancestors(n)]
     return [item.context_expr for block in around for item in block.items]
 
 
 def _values(roles: Roles, rollout: ast.For, step: Step, records: Records) -> list[Value]:
-    """The calls of known networks for the observations, whose results can wait for the end of the rollout."""
+    """Calls of known networks for the observations whose results can wait for the end of the rollout."""
     tree, found = roles.tree, list[Value]()
     live = Liveness.of(roles.scope.body, NONE, roles.counted).after[rollout]
     recording: dict[ast.stmt, str] = {stmt: key for key, (stmt, _) in records.items()}
@@ -215,7 +215,7 @@ def _values(roles: Roles, rollout: ast.For, step: Step, records: Records) -> lis
 
 
 def _evaluates(roles: Roles, call: ast.Call) -> bool:
-    """Whether a call computes each row of a batch by itself, cheaply, and draws nothing."""
+    """Whether a call computes each row of a batch independently and cheaply, and draws nothing."""
     cls, method = Results(roles, call).called
     if cls is None or method is None or _convolves(roles.tree, cls):
         return False
@@ -237,7 +237,7 @@ def _in_lambda(tree: Tree, node: ast.AST) -> bool:
 
 
 def _needs_more(roles: Roles, rollout: ast.For, records: Records, key: str, name: str) -> bool:
-    """Whether what is recorded under a key hangs on more than a name and on what stays, or is used in the step."""
+    """Whether an entry depends on more than a name and constants, or is used in the step."""
     value = records[key][1]
     names = [n for n in walk(value) if isinstance(n, ast.Name) and n.id != name]
     called = any(isinstance(n, ast.Call) and isinstance(n.func, ast.Name) for n in walk(value))
@@ -250,7 +250,7 @@ SHAPING = frozenset("expand reshape view".split())
 
 
 def _stays(roles: Roles, name: ast.Name) -> bool:
-    """Whether a name, as a record uses it, is a module, the device, an argument of the script, or a size."""
+    """Whether a name in a record is a module, the device, an argument of the script, or a size."""
     tree, parent = roles.tree, roles.tree.parents[name]
     if name.id in tree.imports or name.id == roles.device:
         return True
@@ -264,7 +264,7 @@ def _stays(roles: Roles, name: ast.Name) -> bool:
 
 
 def _check_networks(roles: Roles, rollout: ast.For) -> None:
-    """In the steps, the trained networks are only called, by themselves or by methods of their classes.
+    """Check that the steps only call the trained networks or methods of their classes.
 
     Raises:
         Skip: a step may change what they compute.
@@ -284,17 +284,21 @@ def _check_networks(roles: Roles, rollout: ast.For) -> None:
 
 
 def _convolves(tree: Tree, cls: ast.ClassDef) -> str | None:
-    """Where a network convolves: a second pass over the rollout costs more than the steps would save."""
+    """Where a network convolves: a second pass over the rollout would cost more than the steps save."""
     nodes = (n for part in tree.used_classes(cls) for n in walk(part))
     made = next((n for n in nodes if (tree.qualified(n) or "").startswith("torch.nn.Conv")), None)
-    return None if made is None else f"line {getattr(made, 'lineno', 0)} convolves, which would be computed again"
+    return (
+        None
+        if made is None
+        else f"line {getattr(made, 'lineno', 0)} convolves, and the convolutions would be computed again"
+    )
 
 
 def _given_action(roles: Roles, method: ast.FunctionDef, count: int) -> tuple[str, int]:
-    """The parameter of a method that stands for given actions, and where the actions stand among its results.
+    """The parameter of a method for given actions, and the index of the actions among its results.
 
     Raises:
-        Skip: the method does not draw where they are not given, and return them otherwise.
+        Skip: the method does not draw if they are omitted and return them otherwise.
     """
     own = method.args.args[1:]
     for parameter in own[len(own) - len(method.args.defaults) :]:
@@ -314,11 +318,11 @@ def _given_action(roles: Roles, method: ast.FunctionDef, count: int) -> tuple[st
         draws = [n for n in walk(method) if _is_draw(roles, n)]
         if results.count(name) == 1 and len(results) == count and all(n in walk(draw) for n in draws):
             return name, results.index(name)
-    raise Skip(f"line {method.lineno}: {method.name}() cannot be given the actions, and return their log-probabilities")
+    raise Skip(f"line {method.lineno}: {method.name}() cannot take the actions and return their log-probabilities")
 
 
 def _draws_numbers(roles: Roles, method: ast.FunctionDef, parameter: str) -> bool:
-    """Whether a method draws its actions from one categorical distribution, as they come: a number per row."""
+    """Whether a method draws its actions, unchanged, from one categorical distribution: one number per row."""
     assigned = [s for s in statements(method.body) if isinstance(s, ast.Assign) and len(s.targets) == 1]
     targets = [ast.unparse(s.targets[0]) for s in assigned]
     values = {t: s.value for t, s in zip(targets, assigned, strict=True) if targets.count(t) == 1}
@@ -346,7 +350,7 @@ def _whole(records: Records, name: str, changing_nothing: list[str]) -> str:
     Args:
         records: what a step records.
         name: the name.
-        changing_nothing: calls of methods that leave this tensor as it is.
+        changing_nothing: calls of methods that do not change this tensor.
 
     Raises:
         Skip: there is none.
@@ -361,7 +365,7 @@ def _whole(records: Records, name: str, changing_nothing: list[str]) -> str:
 
 
 def _late(roles: Roles, rollout: ast.For, step: Step, records: Records) -> dict[str, str]:
-    """The keys of what can wait for the end of the rollout, each with the result that it is made of.
+    """The keys of the entries that can wait for the end of the rollout, each with the result it is computed from.
 
     Raises:
         Skip: a step uses more than the actions.
@@ -381,19 +385,21 @@ def _late(roles: Roles, rollout: ast.For, step: Step, records: Records) -> dict[
         other = next((n for n in uses if n not in inside), None)
         if other is not None or (name in live and uses):
             line = other.lineno if other is not None else step.stmt.lineno
-            raise Skip(f"{name} (line {line}) is used for more than to be recorded")
+            raise Skip(f"{name} (line {line}) is used for more than recording")
         for key in keys:
             stmt, _ = records[key]
             if _needs_more(roles, rollout, records, key, name) or step.targets.count(name) > 1:
-                raise Skip(f"what line {stmt.lineno} records is used in the step, or hangs on more than {name}")
+                raise Skip(
+                    f"the value recorded on line {stmt.lineno} is used in the step, or depends on more than {name}"
+                )
             if len(roles.tree.block(stmt)) == 1:
-                raise Skip(f"line {stmt.lineno} stands alone in its block")
+                raise Skip(f"line {stmt.lineno} is the only statement in its block")
             found[key] = name
     return found
 
 
 def _check_sizes(roles: Roles, whole: list[str], late: list[str]) -> None:
-    """All that is recorded must have a row per environment: rows of steps can then be put one below the other.
+    """Check that all recorded values have a row per environment, so that the rows of steps can be concatenated.
 
     Raises:
         Skip: this is not known.
@@ -401,19 +407,19 @@ def _check_sizes(roles: Roles, whole: list[str], late: list[str]) -> None:
     sizes = roles.history.storage_sizes
     rows = {tuple(sizes[key][0][:2]) for key in (*whole, *late)}
     if len(rows) != 1 or len(rows.pop()) != 2 or any(len(sizes[key][0]) != 2 or not sizes[key][1] for key in late):
-        raise Skip("what is recorded is not known to have a row per environment")
+        raise Skip("the recorded values are not known to have a row per environment")
 
 
 def _check_untouched(
     roles: Roles, rollout: ast.For, step: Step, evaluated: list[ast.Assign], records: list[ast.Assign]
 ) -> None:
-    """What the policy sees, and what is called beside it, must be what is recorded.
+    """Check that the inputs of the policy and of the other calls are what is recorded.
 
     Args:
         roles: the script.
         rollout: the loop over the steps.
         step: the policy's call.
-        evaluated: the record of the observations, and the further calls.
+        evaluated: the record of the observations, and the other calls.
         records: the statements that record their results.
 
     Raises:
@@ -449,7 +455,7 @@ def _check_untouched(
     networks = world.reach({thing for name in roles.modules for thing in world.named(name)})
     held = world.changes(networks, rollout.body, [step.stmt, *evaluated])
     if held is not None:
-        raise Skip(f"line {held.lineno} {held.what}: a network that is asked once for all steps")
+        raise Skip(f"line {held.lineno} {held.what}: a network that is called once for all steps")
 
 
 PURE_METHODS = names("tensor", memory="new") | names("tensor", memory="shared") | names("tensor", memory="number")
@@ -467,7 +473,7 @@ def _is_own_memory(roles: Roles, target: ast.expr) -> bool:
 
 
 def _only_computes(roles: Roles, stmt: ast.stmt, observation: str) -> bool:
-    """Whether a statement of a step is known to change nothing but names, counters and entries of the transition."""
+    """Whether a statement of a step only changes names, counters and entries of the transition."""
     tree = roles.tree
     if isinstance(stmt, ast.With):
         return all(tree.calls(item.context_expr, *NO_GRAD) for item in stmt.items)

@@ -44,12 +44,12 @@ INFO = TransformInfo(
 
 
 MADE_OF_TWO = ("numpy.logical_or", "numpy.logical_and")
-"""Functions that make a new array of two; a third argument would be written to."""
+"""Functions that make a new array from two; a third argument would be an output."""
 
 
 @dataclass(frozen=True)
 class Carried:
-    """A tensor that the rollout makes of an array in every step and only records."""
+    """A tensor that the rollout makes from an array in every step and only records."""
 
     name: str
     made: ast.expr
@@ -57,14 +57,14 @@ class Carried:
     base: ast.expr
     """The array in that value."""
     flat: bool
-    """Whether it is given one dimension where it is recorded."""
+    """Whether it is flattened to one dimension when it is recorded."""
 
 
 def apply(state: State) -> Rewrite:
-    """Rewrite what is recorded; the storage casts and moves it.
+    """Rewrite the records; the storage casts and moves them.
 
     Raises:
-        Skip: nothing that is recorded is known to be an array of the environment's.
+        Skip: no recorded value is known to be an array of the environment.
     """
     tree, roles = state.tree, state.roles
     facts, rollout, tensors = state.history, roles.rollout, roles.get(Tensors)
@@ -78,7 +78,7 @@ def apply(state: State) -> Rewrite:
     if not _is_moved(roles, rollout):
         raise Skip("the storage is not moved to the device below the rollout")
     dtypes = facts.storage_dtypes
-    mixed = len(set(dtypes.values())) > 1  # else all are cast to one dtype when they are moved
+    mixed = len(set(dtypes.values())) > 1  # otherwise all are cast to one dtype when they are moved
     edits = Edits(state.source)
     for stmt, key, value in recorded(roles, rollout):
         if sum(names_entry(roles, n, key) for n in walk(rollout)) != 1:
@@ -99,13 +99,13 @@ def apply(state: State) -> Rewrite:
         edits.substitute(value, f"torch.as_tensor({made}{'.ravel()' if flat else ''}{cast})")
     if not edits:
         moved = any(find_chain(roles, value) is not None for _, _, value in recorded(roles, rollout))
-        none = "nothing that the rollout records is known to be an array that no network sees"
+        none = "no recorded value is known to be an array that no network sees"
         raise (Skip if moved else NotNeeded)(none)
     return Rewrite(edits)
 
 
 def _stays(roles: Roles, name: str, rollout: ast.For) -> bool:
-    """Whether the tensor that a name has before the rollout is changed by nothing in it."""
+    """Whether nothing in the rollout changes the tensor that a name holds before it."""
     inside, world = set(walk(rollout)), roles.get(World)
     before = [value for stmt, value in roles.assignments(name) if stmt not in inside]
     things = frozenset(thing for value in before for thing in world.of(value))
@@ -113,7 +113,7 @@ def _stays(roles: Roles, name: str, rollout: ast.For) -> bool:
 
 
 def _keep_array(roles: Roles, tensors: Tensors, edits: Edits, carried: Carried, rollout: ast.For, numpy: str) -> None:
-    """Leave an array where a tensor was made of it: a copy, unless numpy has just made it for this alone."""
+    """Keep an array where a tensor was made from it: as a copy, unless numpy has just made it only for this."""
     tree, base = roles.tree, carried.base
     stmt = tree.statement(carried.made)
     rest = [(t, v) for t, v in pairwise(stmt) if v is not carried.made] if isinstance(stmt, ast.Assign) else []
@@ -126,7 +126,7 @@ def _keep_array(roles: Roles, tensors: Tensors, edits: Edits, carried: Carried, 
 
 
 def _is_new(roles: Roles, tensors: Tensors, read: ast.Name, stmt: ast.stmt, rollout: ast.For) -> bool:
-    """Whether a name is read for an array that numpy has made for it alone, and that nothing else in a step reads."""
+    """Whether a name is read for a new array made by numpy that nothing else in a step reads."""
     bound = list(tensors.bindings(read.id, stmt))
     made = bound[0].value if len(bound) == 1 and isinstance(bound[0], ast.Assign) else None
     if not isinstance(made, ast.Call) or not roles.tree.calls(made, *MADE_OF_TWO):
@@ -148,7 +148,7 @@ def _is_moved(roles: Roles, rollout: ast.For) -> bool:
 
 
 def _carried(roles: Roles, tensors: Tensors, rollout: ast.For, value: ast.expr, stmt: ast.Assign) -> Carried | None:
-    """The tensor that a step records as it was left by the step before, where nothing else reads it."""
+    """The tensor that a step records as the previous step left it, if nothing else reads it."""
     tree = roles.tree
     recorded_tensor = unwrapped(roles, value)
     if recorded_tensor is None:
@@ -191,13 +191,13 @@ def _carried(roles: Roles, tensors: Tensors, rollout: ast.For, value: ast.expr, 
 
 
 def _shares(roles: Roles, made: ast.expr) -> bool:
-    """Whether a tensor made of an array may lie in its memory."""
+    """Whether a tensor made from an array may share its memory."""
     chain = unwrapped(roles, made)
     return chain is not None and not roles.tree.calls(chain[0], "torch.tensor")
 
 
 def _is_tested(roles: Roles, node: ast.Name) -> bool:
-    """Whether a tensor is only read as `for i, d in enumerate(dones.tolist())`, and `d` only for its truth."""
+    """Whether a tensor is only read in `for i, d in enumerate(dones.tolist())`, and `d` only for its truth."""
     method = roles.tree.parents[node]
     if not isinstance(method, ast.Attribute) or method.attr != "tolist":
         return False

@@ -1,4 +1,4 @@
-"""Keep images in bytes, as the environment returns them, where the networks divide them first."""
+"""Keep images in bytes, as the environment returns them, if the networks divide them first."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ INFO = TransformInfo(
 
 
 def apply(state: State) -> Rewrite:
-    """Leave out the cast of the observations, in the rollout and in the storage.
+    """Remove the cast of the observations, in the rollout and in the storage.
 
     Raises:
-        Skip: they are not known to be only recorded, and given to networks that divide them first.
+        Skip: they are not known to be only recorded, and passed to networks that divide them first.
     """
     roles = state.roles
     facts, rollout, tensors = state.history, roles.rollout, roles.get(Tensors)
-    assert isinstance(rollout, ast.For), "else there were no host arrays"
+    assert isinstance(rollout, ast.For), "otherwise there are no host arrays"
     if sets_default(state.tree):
         raise Skip("the script sets a default dtype")
     edits, reasons, dtypes = Edits(state.source), list[str](), dict(facts.storage_dtypes)
@@ -84,7 +84,7 @@ def _goes_through(comprehension: ast.DictComp, transitions: str | None) -> bool:
 
 
 def _observation(roles: Roles, rollout: ast.For, value: ast.expr) -> ast.Name | None:
-    """The name that a step records, where the rollout makes it of an array."""
+    """The name that a step records, if the rollout makes it from an array."""
     while calls_method(value, "clone", "detach"):
         value = value.func.value
     if not isinstance(value, ast.Name):
@@ -94,10 +94,10 @@ def _observation(roles: Roles, rollout: ast.For, value: ast.expr) -> ast.Name | 
 
 
 def _narrow(roles: Roles, tensors: Tensors, rollout: ast.For, edits: Edits, key: str, name: ast.Name) -> None:
-    """Edit all that concerns one entry of the storage.
+    """Edit everything that concerns one entry of the storage.
 
     Raises:
-        Skip: it may be seen by something that does not divide it.
+        Skip: it may be read by something that does not divide it.
     """
     tree = roles.tree
     made = list(_made(roles, tensors, rollout, name.id))
@@ -105,7 +105,7 @@ def _narrow(roles: Roles, tensors: Tensors, rollout: ast.For, edits: Edits, key:
     seen = _check_reads(roles, tensors, rollout, name.id, inside)
     seen += _check_batch(roles, tensors, key)
     if not seen:
-        raise Skip(f"no network is given {name.id}")
+        raise Skip(f"{name.id} is passed to no network")
     for stmt, whole, base in made:
         text = tree.text(base)
         edits.substitute(whole, f"torch.as_tensor({text}).to({roles.device}, non_blocking=True, copy=True)")
@@ -113,10 +113,10 @@ def _narrow(roles: Roles, tensors: Tensors, rollout: ast.For, edits: Edits, key:
 
 
 def _made(roles: Roles, tensors: Tensors, rollout: ast.For, name: str) -> Iterator[tuple[ast.stmt, ast.expr, ast.expr]]:
-    """Where a tensor is made of what the environment returned: the statement, the value, and the array in it.
+    """Where a tensor is made from what the environment returned: the statement, the value, and the array in it.
 
     Raises:
-        Skip: it may be made of something else.
+        Skip: it may be made from something else.
     """
     on_host = OnHost(roles, tensors, rollout)
     for stmt in statements(roles.scope.body):
@@ -126,11 +126,11 @@ def _made(roles: Roles, tensors: Tensors, rollout: ast.For, name: str) -> Iterat
             chain = find_chain(roles, value)
             if chain is None:
                 if not on_host.binds(name, stmt) and not _resets(roles, value):
-                    raise Skip(f"line {stmt.lineno} may make {name} of something else than the environment's arrays")
+                    raise Skip(f"line {stmt.lineno} may make {name} from something other than the environment's arrays")
             elif not chain.single or chain.flat or not isinstance(stmt, ast.Assign):
                 raise Skip(f"line {stmt.lineno} does not cast {name} to float32")
             elif not on_host.is_host(chain.base, stmt) and not _reset(roles, tensors, chain.base, stmt):
-                raise Skip(f"line {stmt.lineno} may make {name} of something else than the environment's arrays")
+                raise Skip(f"line {stmt.lineno} may make {name} from something other than the environment's arrays")
             else:
                 yield stmt, value, chain.base
 
@@ -159,7 +159,7 @@ def _reset(roles: Roles, tensors: Tensors, node: ast.expr, stmt: ast.stmt) -> bo
 
 
 def _check_reads(roles: Roles, tensors: Tensors, rollout: ast.For, name: str, inside: set[ast.AST]) -> int:
-    """The number of calls that are given an observation.
+    """The number of calls that take an observation.
 
     Raises:
         Skip: something else reads it.
@@ -181,7 +181,7 @@ def _check_reads(roles: Roles, tensors: Tensors, rollout: ast.For, name: str, in
 
 
 def _check_batch(roles: Roles, tensors: Tensors, key: str) -> int:
-    """The number of calls that are given minibatches of an entry.
+    """The number of calls that take minibatches of an entry.
 
     Raises:
         Skip: something else reads the entry.
@@ -213,7 +213,7 @@ def _flattened(roles: Roles, entry: ast.Subscript) -> str:
     """The name of `storage["obs"].flatten(0, 1)`.
 
     Raises:
-        Skip: it has none, or others too.
+        Skip: it has none, or several.
     """
     tree = roles.tree
     node: ast.AST = entry

@@ -1,4 +1,4 @@
-"""Give the call that decides on the actions a name, behind which it can be compiled and captured."""
+"""Give the call that chooses the actions a name, by which it can be compiled and captured."""
 
 from __future__ import annotations
 
@@ -46,29 +46,29 @@ INFO = TransformInfo(
 )
 
 FOLLOWED = 4
-"""Assignments that are followed: action -> clipped action -> numpy action, a short chain."""
+"""The maximum number of assignments to follow: action -> clipped action -> numpy action, a short chain."""
 
 
 def apply(state: State) -> Rewrite:
-    """Bind the name below the last statement that sets the network up, and call it in the rollout.
+    """Bind the name below the last statement that sets up the network, and call it in the rollout.
 
     Raises:
-        Skip: no such call, or its callee may not be the same in each call.
+        Skip: there is no such call, or its callee may change.
     """
     tree, roles = state.tree, state.roles
     callee = acting_callee(roles)
     if callee is None:
-        raise Skip("no call of a trained network in the training loop itself decides on the actions")
+        raise Skip("no call of a trained network in the training loop itself chooses the actions")
     calls = [c for c in calls_before_update(roles) if ast.unparse(c.func) == ast.unparse(callee)]
     if not calls:
-        raise Skip("what a network computes decides on the actions of a later step")
+        raise Skip("a network's result determines the actions of a later step")
     bare = next((c for c in calls if not records_nothing(roles, c)), None)
     if bare is not None:
         raise Skip(f"line {bare.lineno} calls {ast.unparse(callee)}() outside of torch.no_grad()")
     if not all(without_gradients(tree, call) or _only_computes(roles, call) for call in calls):
         raise Skip(f"{ast.unparse(callee)}() may do more than to compute tensors of tensors")
     if any(_is_distribution(roles, call) for call in calls):
-        raise Skip(f"{ast.unparse(callee)}() returns a distribution: the draw, which decides, stands behind the call")
+        raise Skip(f"{ast.unparse(callee)}() returns a distribution: the draw is outside the call")
     _check_constant(roles, callee)
     edits, policy = Edits(state.source), tree.names.fresh("policy")
     for call in calls:
@@ -83,7 +83,7 @@ def apply(state: State) -> Rewrite:
 
 
 def _is_distribution(roles: Roles, call: ast.Call) -> bool:
-    """Whether a call's result, or a part of it that a statement gives a name, is a distribution."""
+    """Whether a call's result, or a part of it that is bound to a name, is a distribution."""
     results, stmt = Results(roles, call), roles.tree.parents[call]
     targets = stmt.targets if isinstance(stmt, ast.Assign) else []
     count = max((len(t.elts) for t in targets if isinstance(t, ast.Tuple)), default=0)
@@ -112,7 +112,7 @@ def _only_computes(roles: Roles, call: ast.Call) -> bool:
 
 
 def calls_before_update(roles: Roles) -> list[ast.Call]:
-    """Calls of trained networks, or of their methods, in the rollout and the advantages."""
+    """Calls of trained networks or their methods in the rollout and the advantages."""
     p = roles.phases
     nodes = (n for stmt in p.acting for n in walk(stmt))
     found = [n for n in nodes if isinstance(n, ast.Call) and root(n.func) in roles.modules]
@@ -135,7 +135,8 @@ def acting_callee(roles: Roles) -> ast.expr | None:
 
 
 def deciding_values(roles: Roles) -> Iterator[ast.expr]:
-    """What is assigned on the way to the environment's step, from there backwards; each is followed when asked past."""
+    """The values assigned on the way to the environment's step, backwards from there; each is followed if the next is
+    requested."""
     step = roles.phases.env_step
     actions = [*step.args, *(k.value for k in step.keywords)]
     wanted = {name: [roles.tree.statement(step)] for name in names_in(actions)}
@@ -159,7 +160,7 @@ def _either(value: ast.expr) -> Iterator[ast.expr]:
 
 
 def _reaches(roles: Roles, stmt: ast.stmt, name: str, wanted: Mapping[str, Sequence[ast.stmt]]) -> bool:
-    """Whether a statement may give a name its value where that is wanted, or write into what it holds."""
+    """Whether a statement may bind a name to the value that is read, or write into it."""
     scope = roles.scope
     writes = name not in access(stmt).binds
     return any(
@@ -169,7 +170,7 @@ def _reaches(roles: Roles, stmt: ast.stmt, name: str, wanted: Mapping[str, Seque
 
 
 def _check_constant(roles: Roles, callee: ast.expr) -> None:
-    """The callee is the same object, or the same method of it, in each call.
+    """Check that the callee is the same object, or the same method of it, in each call.
 
     Raises:
         Skip: this is not known.
@@ -189,12 +190,14 @@ def _check_constant(roles: Roles, callee: ast.expr) -> None:
         moved = calls_method(value, "to")
         call = tree.constructor(value)
         if call is None and not (moved and network in names_in([value])):
-            raise Skip(f"line {stmt.lineno} makes {network} of a class that is not in this file (--with adds another)")
+            raise Skip(
+                f"line {stmt.lineno} makes {network} from a class that is not in this file (--with adds another)"
+            )
         cls = tree.classes[ast.unparse(call.func)] if call is not None else None
         for kind in tree.used_classes(cls) if cls is not None else ():
             special = [s for s in kind.body if isinstance(s, ast.FunctionDef) and s.name.startswith("__getattr")]
             if special:
-                raise Skip(f"{kind.name} looks attributes up itself (line {special[0].lineno})")
+                raise Skip(f"{kind.name} overrides attribute lookup (line {special[0].lineno})")
         if cls is not None and not any(isinstance(s, ast.FunctionDef) and s.name == method for s in cls.body):
             raise Skip(f"{cls.name} does not define {method}() itself")
     for node in tree.nodes:

@@ -32,7 +32,7 @@ INFO = TransformInfo(
 
 
 def apply(state: State) -> Rewrite:
-    """Extract the loop, with the list that it fills and the TensorDict made of it.
+    """Extract the loop, with the list that it fills and the TensorDict made from it.
 
     Raises:
         Skip: it cannot be moved.
@@ -41,7 +41,7 @@ def apply(state: State) -> Rewrite:
     if state.history.in_turns:
         raise NotNeeded("the environment is stepped once per turn of the training loop: there is no rollout loop")
     if roles.rollout is None or roles.phases.collect is not roles.rollout:
-        raise Skip("the rollout loop stands inside another statement")
+        raise Skip("the rollout loop is inside another statement")
     edits = Edits(state.source)
     doc = "Step the environments num_steps times with the present policy."
     function = extract(state, edits, _region(roles), "rollout", doc)
@@ -49,7 +49,7 @@ def apply(state: State) -> Rewrite:
 
 
 def _region(roles: Roles) -> list[ast.stmt]:
-    """The loop, from the list that its steps fill to what is stacked of it; what is between is emitted."""
+    """The loop, from the list that its steps fill to the stacking of that list; everything between was emitted."""
     block, history = roles.phases.block, roles.history
     first = last = block.index(roles.phases.collect)
     for place, stmt in enumerate(block):

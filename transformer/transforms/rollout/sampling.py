@@ -52,10 +52,10 @@ INFO = TransformInfo(
 
 
 def apply(state: State) -> Rewrite:
-    """Put its own computation, or a function, in the place of `distribution.sample()` in the networks' methods.
+    """Replace `distribution.sample()` in the networks' methods by its computation, or by a function.
 
     Raises:
-        Skip: there is no such call, or a distribution of the script's own draws in its own way.
+        Skip: there is no such call, or a distribution class of the script draws differently.
     """
     tree = state.tree
     classes = [cls for cls in tree.classes.values() if any(_draws(cls))]
@@ -67,7 +67,7 @@ def apply(state: State) -> Rewrite:
     for cls in tree.classes.values():
         bases = {ast.unparse(base).rpartition(".")[2] for base in cls.bases}
         if bases & SAMPLED and any(isinstance(s, ast.FunctionDef) and s.name == "sample" for s in cls.body):
-            raise Skip(f"{cls.name} (line {cls.lineno}) draws in its own way")
+            raise Skip(f"{cls.name} (line {cls.lineno}) defines its own draw")
     for node in tree.of(ast.Attribute):
         if node.attr == "sample" and not isinstance(node.ctx, ast.Load):
             raise Skip(f"line {node.lineno} sets {tree.text(node)}")
@@ -83,7 +83,7 @@ def apply(state: State) -> Rewrite:
         for call in noise:
             edits.substitute(call.func, normal)
     for call, shape in _made_empty(tree, classes):
-        # torch.compile takes the shape for the elements
+        # torch.compile mistakes the shape for the elements
         edits.substitute(call, f'torch.empty({tree.text(shape)}, dtype=torch.float32, device="cpu")')
     for cls in classes:
         for call in _draws(cls):
@@ -119,7 +119,7 @@ def _noise(roles: Roles) -> Iterator[ast.Call]:
 
 
 def _draws(cls: ast.ClassDef) -> Iterator[ast.Call]:
-    """Calls `x.sample()` of a class's methods, for a plain name x."""
+    """Calls `x.sample()` in a class's methods, for a plain name x."""
     for node in walk(cls):
         if calls_method(node, "sample"):
             if isinstance(node.func.value, ast.Name) and not node.args and not node.keywords:

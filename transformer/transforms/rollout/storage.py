@@ -1,4 +1,4 @@
-"""Collect the rollout's steps and stack them once into a TensorDict, in place of preallocated buffers."""
+"""Collect the rollout's steps and stack them once into a TensorDict, instead of filling preallocated buffers."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def apply(state: State) -> Rewrite:
     if not isinstance(rollout, ast.For) or not isinstance(rollout.target, ast.Name):
         raise _without_buffers(roles, "the rollout is not a for loop over a step index")
     if rollout is not roles.phases.collect:
-        raise _without_buffers(roles, "the rollout loop stands inside another statement")
+        raise _without_buffers(roles, "the rollout loop is inside another statement")
     steps = _count(rollout.iter)
     if steps is None:
         raise _without_buffers(roles, "the rollout does not run over range(number of steps)")
@@ -98,7 +98,7 @@ def apply(state: State) -> Rewrite:
     tensors = roles.get(Tensors)
     reasons: dict[str, str] = {}
     replaced = list(roles.get(find_buffers))
-    while True:  # a buffer that stays may hold back others: those it is allocated like, or together with
+    while True:  # a remaining buffer may keep others: those allocated like it, or together with it
         for buffer in replaced:
             shape = dimensions(roles, buffer.call)
             if shape[:1] != [roles.spelled(steps)]:
@@ -118,7 +118,7 @@ def apply(state: State) -> Rewrite:
 
 
 def _by_reason(reasons: Mapping[str, str]) -> tuple[str, ...]:
-    """Why buffers stay, each reason once."""
+    """The reasons why buffers stay, each once."""
     names: dict[str, list[str]] = {}
     for name, reason in reasons.items():
         names.setdefault(reason, []).append(name)
@@ -129,7 +129,7 @@ def _by_reason(reasons: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _without_buffers(roles: Roles, reason: str) -> Skip:
-    """The skip of a script whose buffers are left: not needed where the rollout writes into no new tensor at all."""
+    """The skip of a script whose buffers stay: not needed if the rollout writes into no new tensor."""
     written = {
         n.value.id
         for n in walk(roles.phases.collect)
@@ -144,7 +144,7 @@ def _without_buffers(roles: Roles, reason: str) -> Skip:
 
 
 def _is_kept_tensor(roles: Roles, attribute: str) -> bool:
-    """Whether an object of the file keeps a new tensor under an attribute of this name."""
+    """Whether an object of the file keeps a new tensor in an attribute of this name."""
     stored = (s for s in roles.tree.of(ast.Assign) for t in s.targets if getattr(t, "attr", None) == attribute)
     return any(roles.tree.calls(n, *ALLOCATIONS) for s in stored for n in walk(s.value) if isinstance(n, ast.Call))
 
@@ -159,7 +159,7 @@ def _count(iterable: ast.expr) -> ast.expr | None:
 
 
 def _changed(roles: Roles, rollout: ast.For, steps: ast.expr) -> str | None:
-    """Why the steps of a rollout may not be its rows, one after the other."""
+    """Why the rollout's steps may not correspond to the buffer's rows in order."""
     assert isinstance(rollout.target, ast.Name)
     node = roles.changed_by_training(steps)
     if node is not None:
@@ -195,21 +195,21 @@ def _obstacle(
     if not _is_on_device(roles, buffer.stmt):
         return "it is not allocated on the device"
     if not _has_rows_of_environments(roles, buffer):
-        return "its rows may be of another size than the number of environments"
+        return "the size of its rows may differ from the number of environments"
     width = dimensions(roles, buffer.call)[1:2]
     many = is_matrix(roles, buffer.call) or is_vector(roles, width)
     if not _Rows(roles, tensors, "".join(width), many).hold(value, store):
-        return f"the value written on line {store.lineno} is not known to have an element per environment"
+        return f"the value written on line {store.lineno} is not known to have one element per environment"
     bound = [
         n
         for n in tree.of(ast.Name)
         if n.id == buffer.name and isinstance(n.ctx, ast.Store)
-        if not isinstance(tree.parents[n], ast.AugAssign)  # which changes it in place, as it does an entry
+        if not isinstance(tree.parents[n], ast.AugAssign)  # which changes the buffer in place, like a write to an entry
     ]
     if sum(roles.is_ours(n) for n in bound) != 1:
         return "its name is bound more than once"
     if not names_in(buffer.stmt.targets) <= {b.name for b in replaced}:
-        return "it is allocated together with what stays"
+        return "it is allocated together with a buffer that stays"
     kept = _kept(roles, buffer, replaced)
     if kept is not None:
         return kept
@@ -219,7 +219,7 @@ def _obstacle(
             return f"line {use.lineno} reads it inside an f-string"
         asked = tree.parents[use]
         if isinstance(asked, ast.Attribute) and asked.value is use and not tells_values(asked.attr):
-            return f"line {use.lineno} asks for its {asked.attr}, which may tell which memory it is"
+            return f"line {use.lineno} reads its {asked.attr}, which may identify its memory"
         if tree.scope_of(use) is not roles.scope or any(isinstance(n, (ast.Lambda, ast.ClassDef)) for n in where):
             return f"a function reads it on line {use.lineno}"
         if _read_back(roles, rollout, buffer, use):
@@ -232,9 +232,9 @@ def _obstacle(
 
 
 def _has_rows_of_environments(roles: Roles, buffer: Buffer) -> bool:
-    """Whether nothing speaks against a buffer's second size being the number of environments.
+    """Whether a buffer's second size appears to be the number of environments.
 
-    Where buffers differ in it, those are of another size that the environment is not made with.
+    If buffers differ in it, those whose size is not passed to the environment have another size.
     """
     width = dimensions(roles, buffer.call)[1:2]
     widths = {tuple(dimensions(roles, b.call)[1:2]) for b in roles.get(find_buffers)} - {()}
@@ -242,7 +242,7 @@ def _has_rows_of_environments(roles: Roles, buffer: Buffer) -> bool:
 
 
 def _is_on_device(roles: Roles, stmt: ast.Assign, depth: int = 4) -> bool:
-    """Whether a buffer is allocated where the stacked steps will be, as far as the script says."""
+    """Whether a buffer is allocated on the device of the stacked steps, as far as the script shows."""
     if roles.device is None or sets_default(roles.tree):
         return True
     for node in walk(stmt.value):
@@ -257,7 +257,7 @@ def _is_on_device(roles: Roles, stmt: ast.Assign, depth: int = 4) -> bool:
 
 
 def _is_tensor(roles: Roles, tensors: Tensors, store: Store) -> bool:
-    """Whether what a step writes is a tensor."""
+    """Whether the value that a step writes is a tensor."""
     if store.value is roles.phases.env_step and isinstance(roles.phases.env_step.func, ast.Attribute):
         return tensors.in_step(store.stmt, ast.unparse(store.target))
     if store.unpacked:
@@ -267,7 +267,7 @@ def _is_tensor(roles: Roles, tensors: Tensors, store: Store) -> bool:
 
 
 def _part_is_new(roles: Roles, store: Store) -> bool:
-    """Whether a part that a network returned shares memory with nothing."""
+    """Whether a part of a network's result is new memory."""
     call = store.value
     if not isinstance(call, ast.Call) or call is roles.phases.env_step:
         return False
@@ -275,13 +275,13 @@ def _part_is_new(roles: Roles, store: Store) -> bool:
 
 
 def _place(store: Store) -> tuple[int, int]:
-    """Where a target stands among those that a value is unpacked into, and how many there are."""
+    """The index of a target among those of an unpacking, and their number."""
     parts = next(t.elts for t in store.stmt.targets if isinstance(t, (ast.Tuple, ast.List)) and store.target in t.elts)
     return parts.index(store.target), len(parts)
 
 
 def _kept(roles: Roles, buffer: Buffer, replaced: Sequence[Buffer]) -> str | None:
-    """Why the next rollout's values, which a buffer gets and a stack does not, may be looked for elsewhere."""
+    """Why the next rollout's values, which would be in the buffer but not in the stack, may be expected elsewhere."""
     world = roles.get(World)
     held = world.outlives(world.of(buffer.call), {b.name for b in replaced}, roles.phases.loop.body)
     if held is None or held.node is None:
@@ -290,14 +290,14 @@ def _kept(roles: Roles, buffer: Buffer, replaced: Sequence[Buffer]) -> str | Non
 
 
 def _uses(roles: Roles, buffer: Buffer, replaced: Sequence[Buffer]) -> list[ast.Name]:
-    """Every use of a buffer but its store and the allocations that go."""
+    """Every use of a buffer except its store and the allocations to remove."""
     ours = {n for s in buffer.stores for n in walk(s.target)}
     ours |= {n for b in replaced for n in walk(b.stmt)}
     return [n for n in roles.tree.of(ast.Name) if n.id == buffer.name and n not in ours and roles.is_ours(n)]
 
 
 def _read_back(roles: Roles, rollout: ast.For, buffer: Buffer, use: ast.Name) -> ast.Subscript | None:
-    """The `buffer[step]` that reads, below the step's write, what the step has written."""
+    """The `buffer[step]` that reads, after the step's write, what the step has written."""
     tree = roles.tree
     node, store = tree.parents[use], buffer.stores[0].stmt
     if (
@@ -325,7 +325,7 @@ def _read_back(roles: Roles, rollout: ast.For, buffer: Buffer, use: ast.Name) ->
 
 
 def _outlives(roles: Roles, rollout: ast.For, use: ast.Name) -> bool:
-    """Whether what a step reads of its record may be held when the rollout has ended: a row of a buffer is a view."""
+    """Whether a value that a step reads back may be held after the rollout: a row of a buffer is a view."""
     stmt = roles.tree.statement(use)
     if isinstance(stmt, ast.Expr):
         call = stmt.value
@@ -340,7 +340,7 @@ def _outlives(roles: Roles, rollout: ast.For, use: ast.Name) -> bool:
 
 
 def _shaped_like(roles: Roles, buffer: Buffer, use: ast.Name) -> tuple[ast.Call, str] | None:
-    """A `torch.zeros_like(buffer)` among the setup, and the same tensor by the shape that the buffer would have had."""
+    """A `torch.zeros_like(buffer)` in the setup, and the text of the same tensor by its shape."""
     tree = roles.tree
     call = tree.parents[use]
     if not isinstance(call, ast.Call) or not tree.calls(call, "torch.zeros_like", "torch.ones_like"):
@@ -379,7 +379,7 @@ def _rewrite(
         read = any(_read_back(roles, rollout, buffer, use) for use in _uses(roles, buffer, buffers))
         value = _recorded(roles, tensors, memory, buffer, buffer.dtype if read or not common else None, part, again)
         if read and not part and not value.endswith(".clone()"):
-            value += ".clone()"  # whoever reads it may change it
+            value += ".clone()"  # a reader may change it
         line = f'{transition}["{buffer.name}"] = {value}'
         if part:
             edits.substitute(store.target, part)
@@ -424,7 +424,7 @@ def _rewrite(
 
 
 def _with(tree: Tree, value: ast.expr, texts: Mapping[ast.expr, str]) -> str:
-    """The text of a value, with texts in the place of some of its parts."""
+    """The text of a value, with some of its parts replaced."""
     inside = set(walk(value))
     return tree.splice(value, [(node, text) for node, text in texts.items() if node in inside])
 
@@ -438,9 +438,9 @@ def _recorded(
     part: str | None,
     again: Mapping[ast.expr, str],
 ) -> str:
-    """The text of the value that a step records: in the buffer's row shape, and never shared with the environment.
+    """The text of the value that a step records: in the shape of a buffer's row, and never shared with the environment.
 
-    `part` is the name that the value is unpacked into, if it is; `again` what is read of the same step's records.
+    `part` is the name that the value is unpacked into, if any; `again` are the reads of the same step's records.
     """
     value = buffer.stores[0].value
     text = part or _with(roles.tree, value, again)
@@ -465,17 +465,17 @@ def _recorded(
 
 
 RESHAPES = methods(rows=("element", "broadcast")) | {"view", "reshape", "flatten", "squeeze"}
-"""Methods whose result has an element for each of what they are called on, perhaps in another shape."""
+"""Methods whose result has one element per element of their object, perhaps in another shape."""
 ELEMENTWISE = (
     names("torch", "numpy", rows=("element", "broadcast"))
     | names("torch", made="of host")
     | {"array", "stack", "vstack", "float32", "float64", "int64", "int32", "bool_"}
 )
-"""Functions of torch and numpy whose result has an element for each of an argument's."""
+"""Functions of torch and numpy whose result has one element per element of an argument."""
 
 
 def _may_be_one_number(roles: Roles, value: ast.expr) -> bool:
-    """Whether a value is taken from the infos, where an environment may put one number for all."""
+    """Whether a value is taken from the infos, where an environment may use one number for all."""
     named = [roles.only_value(n.id) or n for n in walk(value) if isinstance(n, ast.Name)]
     return any(
         isinstance(n, ast.Subscript) and isinstance(n.slice, ast.Constant) and isinstance(n.slice.value, str)
@@ -485,7 +485,7 @@ def _may_be_one_number(roles: Roles, value: ast.expr) -> bool:
 
 
 def _is_of_env(roles: Roles, value: ast.expr) -> bool:
-    """Whether a name is an action or an observation, which have the sizes that the environment takes and returns."""
+    """Whether a name is an action or an observation, which have one row per environment."""
     step = roles.phases.env_step
     if not isinstance(value, ast.Name):
         return False
@@ -505,7 +505,7 @@ def _is_of_env(roles: Roles, value: ast.expr) -> bool:
 
 
 def _may_be_reduced(roles: Roles, tensors: Tensors, store: Store) -> bool:
-    """Whether a value is made of what a network returns once for all environments."""
+    """Whether a value is computed from a single result of a network for all environments."""
     if store.unpacked:
         call = store.value
         produced = isinstance(call, ast.Call) and tensors.produced(call)
@@ -533,16 +533,16 @@ def _reduced(roles: Roles, tensors: Tensors, value: ast.expr, stmt: ast.stmt, de
                     return True
         return False
     parts = [*value.args, value.func] if isinstance(value, ast.Call) else [*children(value)]
-    if isinstance(value, ast.BinOp):  # one of them has an element per environment
+    if isinstance(value, ast.BinOp):  # one of them has one element per environment
         return all(_reduced(roles, tensors, p, stmt, depth) for p in (value.left, value.right))
     return any(_reduced(roles, tensors, p, stmt, depth) for p in parts if isinstance(p, ast.expr))
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """Values that have an element per environment, as networks return them, and environments if they are `many`.
+    """Values with one element per environment, as networks and (if they are `many`) environments return them.
 
-    They are not broadcast where they are written into a buffer, whose second size is `width` as written, or empty.
+    They are not broadcast when written into a buffer, whose second size is `width` as written, or "".
     """
 
     roles: Roles
@@ -588,16 +588,16 @@ class _Rows:
             return kept and any(self.hold(a, stmt, depth) for a in call.args)
         if call.func.attr in OF["distribution"] and (made := self.tensors.distributions(call.func.value, stmt)):
             several = OF["distribution"][call.func.attr].draws and (call.args or call.keywords)
-            given = [[c, *c.args, *(k.value for k in c.keywords)] for c, _ in made]  # or a network makes it, of rows
+            given = [[c, *c.args, *(k.value for k in c.keywords)] for c, _ in made]  # or a network makes it, from rows
             holds = (any(self.hold(a, at, depth - 1) for a in g) for g, (_, at) in zip(given, made, strict=True))
             return depth > 0 and not several and all(holds)
         kept = call.func.attr in RESHAPES or call.func.attr in ELEMENTWISE or _keeps_rows(call)
         return kept and self.hold(call.func.value, stmt, depth)
 
     def _is_width(self, size: ast.expr) -> bool:
-        """Whether the size of a new tensor is the buffer's second one, or an attribute of the same name.
+        """Whether the size of a new tensor is the buffer's second size, or an attribute of the same name.
 
-        A tensor with one row, and a number, are broadcast.
+        A tensor with one row, or a number, would be broadcast.
         """
         if isinstance(size, (ast.Tuple, ast.List)):
             return bool(size.elts) and self._is_width(size.elts[0])
@@ -608,7 +608,7 @@ class _Rows:
 
 
 def _keeps_rows(call: ast.Call) -> bool:
-    """Whether a call is `x.sum(1)` or `x.mean(dim=1)`, which leaves the first dimension as it is."""
+    """Whether a call is `x.sum(1)` or `x.mean(dim=1)`, which keeps the first dimension."""
     if not isinstance(call.func, ast.Attribute) or call.func.attr not in ("sum", "mean", "norm"):
         return False
     given = [k.value for k in call.keywords if k.arg == "dim"]

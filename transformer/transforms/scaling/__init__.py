@@ -1,1 +1,1 @@
-"""Transforms for runs that are long or large: several processes, environments in processes, checkpoints."""
+"""Transforms for long or large runs: several processes, environments in processes, checkpoints."""

@@ -1,4 +1,4 @@
-"""Decisions that all processes must make together: what is the same in all of them, and what is made so."""
+"""Decisions that all processes must make alike: which values are common to all, and which are averaged to be."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ PURE = frozenset("int float bool str min max abs round range len isinstance sum 
 TIMES = frozenset(f"time.{name}" for name in ("time", "perf_counter", "monotonic", "time_ns", "perf_counter_ns"))
 NUMBERS = ("numpy.nan", "numpy.inf", "numpy.pi", "math.nan", "math.inf", "math.pi")
 KINDS = frozenset("device dtype is_cuda ndim dim".split())
-"""Attributes and methods of tensors that are the same in all processes, but for the number of a device."""
+"""Attributes and methods of tensors that are the same in all processes, except for a device's index."""
 LIMITS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 
 
 class Common:
-    """Which expressions of the training scope have one value in all processes."""
+    """Which expressions of the training scope have the same value in all processes."""
 
     def __init__(self, roles: Roles) -> None:
         self._roles = roles
@@ -32,7 +32,7 @@ class Common:
         self._open: set[str] = set()
 
     def is_common(self, node: ast.AST, *, clock: bool = False) -> bool:
-        """Whether a value follows from options, counters and the optimizer alone; from the time too if `clock`."""
+        """Whether a value depends only on options, counters and the optimizer, and, if `clock`, the time."""
         tree = self._roles.tree
         if isinstance(node, ast.Call):
             parts = [*node.args, *(k.value for k in node.keywords)]
@@ -77,7 +77,7 @@ class Common:
 
 
 def _bindings(stmt: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
-    """The names that a statement binds, each with what its value is made of; None where that is not told."""
+    """The names that a statement binds, each with the value it is computed from; None if that is not known."""
     if isinstance(stmt, ast.Assign):
         for target in stmt.targets:
             parts = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
@@ -98,7 +98,7 @@ def _bindings(stmt: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
 
 
 class Agreement:
-    """Lets all processes decide alike, and log what is of all of them."""
+    """Makes all processes decide alike, and log the values of all."""
 
     def __init__(self, roles: Roles, edits: Edits, mean: str) -> None:
         self._roles = roles
@@ -109,7 +109,7 @@ class Agreement:
         """Whether some number is averaged."""
 
     def decide_together(self) -> None:
-        """Average what decisions hang on; the loops around the update run as often everywhere.
+        """Average what decisions depend on, so that loops around the update run equally often everywhere.
 
         Raises:
             Skip: a decision is not known to be one that can be made together.
@@ -118,9 +118,9 @@ class Agreement:
             if isinstance(stmt, (ast.If, ast.While)):
                 self._agree(stmt.test)
             elif isinstance(stmt, ast.For) and self._updates(stmt) and not self._is_counted(stmt.iter):
-                raise Skip(f"line {stmt.lineno}: processes may run this loop differently often")
+                raise Skip(f"line {stmt.lineno}: processes may run this loop a different number of times")
             elif isinstance(stmt, ast.Try) and self._updates(stmt):
-                raise Skip(f"line {stmt.lineno}: an exception in one process alone would part it from the others")
+                raise Skip(f"line {stmt.lineno}: an exception in only one process would separate it from the others")
             self._check_settings(stmt)
         update = self._roles.history.functions.get("update")
         if update is not None:
@@ -142,10 +142,10 @@ class Agreement:
         self._edits.substitute(node, f"{self._mean}({self._roles.tree.text(node)})")
 
     def _statements(self, outermost: ast.stmt, *, reports: bool = True) -> Iterator[ast.stmt]:
-        """The statements of the training loop but the rollout's and the functions', from the outermost loop on.
+        """The statements of the training loop, from the outermost loop on, except the rollout's and the functions'.
 
-        Without what only reports on a condition of this process alone; where `reports` is false, also without what
-        stands in a loop over values of it.
+        Statements that only report under a condition of one process are excluded; if `reports` is false, so are those
+        in a loop over values of one process.
         """
         phases = self._roles.phases
         apart: list[ast.stmt] = [*self._roles.gae_loops]
@@ -168,7 +168,7 @@ class Agreement:
                 waiting += handler.body
 
     def _only_reports(self, body: Sequence[ast.stmt]) -> bool:
-        """Whether statements do nothing but print and log."""
+        """Whether statements only print and log."""
         for stmt in body:
             if isinstance(stmt, (ast.If, ast.For)):
                 if not self._only_reports([*stmt.body, *stmt.orelse]):
@@ -183,7 +183,7 @@ class Agreement:
         return any(step in walk(stmt) for step in self._roles.optimizer_steps)
 
     def _is_counted(self, iterable: ast.expr) -> bool:
-        """Whether a loop runs as often in all processes: over a range, or over a permutation in parts."""
+        """Whether a loop runs equally often in all processes: over a range, or over parts of a permutation."""
         tree = self._roles.tree
         if self._common.is_common(iterable):
             return True
@@ -198,10 +198,10 @@ class Agreement:
         return False
 
     def _agree(self, test: ast.expr) -> None:
-        """Let a condition hold in all processes or in none.
+        """Make a condition hold in all processes or in none.
 
         Raises:
-            Skip: it is no comparison of numbers.
+            Skip: it is not a comparison of numbers.
         """
         if self._common.is_common(test):
             return
@@ -217,27 +217,27 @@ class Agreement:
             return
         else:
             raise Skip(
-                f"line {test.lineno}: {unparse(test)} may hold in one process alone; compare a number with a limit"
+                f"line {test.lineno}: {unparse(test)} may hold in only one process; compare a number with a limit"
             )
         for part in parts:
             self._agree(part)
 
     def _check_settings(self, stmt: ast.stmt) -> None:
-        """What is set of an option, a network or an optimizer is the same in all processes.
+        """Check that values set on options, networks or optimizers are the same in all processes.
 
         Raises:
-            Skip: it may not be.
+            Skip: one may differ.
         """
         if isinstance(stmt, (ast.Assign, ast.AugAssign)):
             targets = stmt.targets if isinstance(stmt, ast.Assign) else [stmt.target]
             for target in targets:
                 held = isinstance(target, (ast.Attribute, ast.Subscript)) and self._is_setting(target)
                 if held and not self._common.is_common(stmt.value):
-                    raise Skip(f"line {stmt.lineno}: {unparse(target)} may become another value in each process")
+                    raise Skip(f"line {stmt.lineno}: {unparse(target)} may get a different value in each process")
         call = stmt.value if isinstance(stmt, ast.Expr) else None
         if isinstance(call, ast.Call) and calls_method(call, "step") and (call.args or call.keywords):
             if not all(self._common.is_common(a) for a in (*call.args, *(k.value for k in call.keywords))):
-                raise Skip(f"line {stmt.lineno}: what {unparse(call.func)} is given differs between processes")
+                raise Skip(f"line {stmt.lineno}: the arguments of {unparse(call.func)} differ between processes")
 
     def _is_setting(self, target: ast.expr) -> bool:
         name = root(target)
@@ -245,10 +245,10 @@ class Agreement:
         return networks or self._common.is_common(ast.copy_location(ast.Name(name, ast.Load()), target))
 
     def _check_update(self, name: str, others: Sequence[str]) -> None:
-        """update() takes no way that another process may not take.
+        """Check that update() takes the same branches in all processes.
 
         Raises:
-            Skip: it may.
+            Skip: it may not.
         """
         definition = self._roles.tree.definition(name)
         given = {a.arg for a in definition.args.args}
@@ -260,7 +260,7 @@ class Agreement:
                 read = {n.id for n in walk(node.test) if isinstance(n, ast.Name) and n not in kinds}
                 local = read & (given | _bound_in(definition))
                 if local:
-                    raise Skip(f"line {node.lineno}: {unparse(node.test)} may hold in one process alone")
+                    raise Skip(f"line {node.lineno}: {unparse(node.test)} may hold in only one process")
             elif isinstance(node, (ast.Return, ast.Break, ast.Continue)) and node is not definition.body[-1]:
                 raise Skip(f"line {node.lineno} leaves the update early")
         for call in self._roles.tree.of(ast.Call):

@@ -46,14 +46,14 @@ INFO = TransformInfo(
 
 MODULES = "contextlib itertools mmap multiprocessing os pickle random signal".split()
 RESULTS = "np.float64", "np.bool_"
-"""The dtypes in which SyncVectorEnv keeps rewards, and whether an episode has ended."""
+"""The dtypes that SyncVectorEnv uses for rewards and the ends of episodes."""
 
 
 def apply(state: State) -> Rewrite:
-    """Put the class above the script's own, and choose by the flag.
+    """Define the class above the script's own, and select it by the flag.
 
     Raises:
-        Skip: there is no such environment, or it is not shown to be the same in processes of its own.
+        Skip: there is no such environment, or it is not shown to behave the same in other processes.
     """
     tree, roles = state.tree, state.roles
     try:
@@ -67,7 +67,7 @@ def apply(state: State) -> Rewrite:
         raise NotNeeded("there is a single environment")
     for module, name in (*((m, m) for m in MODULES), ("numpy", "np"), ("torch", "torch")):
         if tree.names.taken(name) and not is_module(tree, name, module):
-            raise Skip(f"the name {name} stands for something else")
+            raise Skip(f"the name {name} has another meaning")
     edits = Edits(state.source)
     flag = add_flag(state, edits, "env_workers")
     if flag is None:
@@ -94,18 +94,18 @@ def apply(state: State) -> Rewrite:
     return Rewrite(
         edits,
         replace(state.history, flags={**state.history.flags, "env_workers": flag}, env_chunk=chunk),
-        notes=("what packages' environments share among themselves is not looked at: `lean-convert verify` compares",),
+        notes=("environments from packages are not checked for shared state: compare with `lean-convert verify`",),
     )
 
 
 def _chosen(tree: Tree, stmt: ast.Assign, call: ast.Call, workers: str, env_fns: str, flag: str) -> str:
-    """The statement that makes the environments, in workers where the flag says so."""
+    """The statement that makes the environments, in workers if the flag says so."""
     chosen = f"{workers}({env_fns}, {flag}) if {flag} else {tree.text(call.func)}({env_fns})"
     return tree.splice(stmt, [(call, chosen if stmt.value is call else f"({chosen})")])
 
 
 def first_definition(tree: Tree, stmt: ast.stmt) -> ast.stmt:
-    """The statement above which a class of the module can stand: the first definition or block."""
+    """The statement above which a class can be defined in the module: the first definition or block."""
     around = (stmt, *tree.ancestors(stmt))
     defined = (s for s in tree.root.body if s in around or (hasattr(s, "body") and not isinstance(s, ast.If)))
     return next(defined)

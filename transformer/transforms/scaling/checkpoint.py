@@ -1,4 +1,4 @@
-"""Add checkpoints, from which a run that was killed goes on."""
+"""Add checkpoints, from which a killed run continues."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ INFO = TransformInfo(
 
 
 NORMALIZING = ("NormalizeObservation", "NormalizeReward", "VecNormalize")
-"""Wrappers of environments with statistics that training lives on; with the environments they begin anew."""
+"""Wrappers of environments with statistics that training uses; they start again with the environments."""
 
 _OF_ENVIRONMENTS = {
     "kinds": "KNOWN_ENVIRONMENTS",
@@ -63,28 +63,28 @@ _OF_ENVIRONMENTS = {
     "began": "anew",
     "episodes_kept": "episodes",
 }
-"""Names in the emitted functions that save environments and what is only reported, by those of the templates."""
+"""Names in the emitted functions that save environments and what is only reported, by the templates' names."""
 
 MODES = ("train", "eval", "training", "requires_grad", "requires_grad_")
 
 
 def apply(state: State) -> Rewrite:
-    """Save at the beginning of iterations; load above the loop.
+    """Save at the start of iterations; load above the loop.
 
     Raises:
-        Skip: the loop is no range of its own, or something that lives across its iterations is of no known kind.
+        Skip: the loop is not over a range of its own, or something of unknown kind lives across its iterations.
     """
     tree, roles = state.tree, state.roles
     loop = roles.phases.loop
     if roles.kind == "off-policy":
-        raise Skip(f"{roles.phases.replay} keeps steps that are not saved")
+        raise Skip(f"{roles.phases.replay} keeps steps, which no checkpoint saves")
     before = [n for stmt in (*roles.setup, roles.outermost) for n in walk(stmt)]
     own = next((n for n in before if isinstance(n, ast.Call) and tree.calls(n, "torch.load")), None)
     if own is not None:
-        raise NotNeeded(f"line {own.lineno} loads what the script has saved itself")
+        raise NotNeeded(f"line {own.lineno} loads a checkpoint of the script's own")
     counting = _range(tree, loop)
     if loop is not roles.outermost:
-        raise Skip(f"the loop on line {roles.outermost.lineno} is around the training loop")
+        raise Skip(f"the loop on line {roles.outermost.lineno} contains the training loop")
     lasting = roles.get(Lasting)
     if lasting.obstacles:
         raise Skip("; ".join(dict.fromkeys(f"line {n.lineno}: {why}" for n, why in lasting.obstacles)))  # type: ignore[attr-defined]
@@ -175,7 +175,7 @@ def apply(state: State) -> Rewrite:
 
 
 def _range(tree: Tree, loop: ast.stmt) -> ast.Call:
-    """The range that a loop runs over.
+    """The range of a loop.
 
     Raises:
         Skip: there is none, or it does not count by one.
@@ -191,17 +191,18 @@ def _range(tree: Tree, loop: ast.stmt) -> ast.Call:
 
 
 def _sets_modes(tree: Tree) -> bool:
-    """Whether the script names what a network has beside its state_dict(): the mode of its parts, what learns."""
+    """Whether the script mentions the state of a network outside its state_dict(): the mode of its parts, and what is
+    trained."""
     return any(node.attr in MODES for node in tree.of(ast.Attribute))
 
 
 def _module(tree: Tree, module: str) -> str:
-    """The name that a module is imported by; empty where it is not."""
+    """The name that a module is imported by; "" if it is not."""
     return next((name for name, imported in tree.imports.items() if imported == module), "")
 
 
 def _place(state: State) -> ast.stmt:
-    """The statement of the module that training stands in."""
+    """The statement of the module that contains the training."""
     around = [state.roles.outermost, *state.tree.ancestors(state.roles.outermost)]
     return next(n for n in around if isinstance(n, ast.stmt) and n in state.tree.root.body)
 

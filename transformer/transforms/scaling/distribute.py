@@ -1,4 +1,4 @@
-"""Train in several processes, which torchrun starts: gradients are averaged, decisions are made together."""
+"""Train in several processes started by torchrun: gradients are averaged, decisions are made together."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ INFO = TransformInfo(
 )
 
 TALKING = frozenset("torch.distributed accelerate deepspeed horovod mpi4py lightning pytorch_lightning ray".split())
-"""Modules by which a script talks to other processes."""
+"""Modules for communication between processes."""
 
 
 def apply(state: State) -> Rewrite:
-    """Let the script train in several processes.
+    """Make the script train in several processes.
 
     Raises:
         Skip: it is not known to train alike in all of them.
-        NotNeeded: it talks to other processes itself.
+        NotNeeded: it already communicates with other processes.
     """
     tree, roles, history = state.tree, state.roles, state.history
     known = [*tree.imports.values(), *(tree.qualified(node) or "" for node in tree.of(ast.Attribute))]
@@ -56,12 +56,12 @@ def apply(state: State) -> Rewrite:
         raise NotNeeded(f"the script talks to other processes itself, with {talks}")
     for name in ("os", "sys"):
         if tree.names.taken(name) and tree.imports.get(name) != name:
-            raise Skip(f"the name {name} stands for something else than the standard module")
+            raise Skip(f"the name {name} is not the standard module")
     edits, names = Edits(state.source), tree.names
     rank, world = names.fresh("rank"), names.fresh("world_size")
     average, mean, silent = names.fresh("average_gradients"), names.fresh("rank_mean"), names.fresh("Silent")
     if history.auxiliary or len(history.all_updates) > 1:
-        raise Skip("several functions update networks, each with gradients of its own")
+        raise Skip("several functions update networks, each with its own gradients")
     alone = RankZero(roles, edits, rank, silent)
     alone.unshared()
     alone.leave()
@@ -91,7 +91,7 @@ def apply(state: State) -> Rewrite:
 
 
 def _average(roles: Roles, edits: Edits, average: str) -> Sequence[str]:
-    """Average the gradients where they are computed; the optimizers that step on them.
+    """Average the gradients after they are computed; returns the optimizers that use them.
 
     Raises:
         Skip: they are not computed in one place above the steps.
@@ -108,22 +108,20 @@ def _average(roles: Roles, edits: Edits, average: str) -> Sequence[str]:
     ]
     found = sum(method(n) == "backward" or (isinstance(n, ast.Name) and n.id in traced) for n in walk(place))
     if not passes or len(passes) != found or any(stmt not in block for stmt in passes):
-        raise Skip("the gradients are not computed by statements of the minibatch's own that always run")
+        raise Skip("the gradients are not computed by separate statements of the minibatch that always run")
     first, last = block.index(passes[0]), block.index(passes[-1])
     if last - first != len(passes) - 1:
-        raise Skip(
-            f"between the backward passes on lines {passes[0].lineno} and {passes[-1].lineno} stands something else"
-        )
+        raise Skip(f"between the backward passes on lines {passes[0].lineno} and {passes[-1].lineno} is something else")
     whole = walk(ast.parse(roles.history.original))
     if found != sum(method(n) == "backward" for n in whole) or any(getattr(n, "attr", "") == "autograd" for n in whole):
-        raise Skip("gradients are computed elsewhere too, or by torch.autograd")
+        raise Skip("gradients are also computed elsewhere, or by torch.autograd")
     optimizers = list(dict.fromkeys(o.name for o in roles.optimizers))
     edits.after(passes[-1], f"{average}({', '.join(optimizers)})")
     return optimizers
 
 
 def _join(roles: Roles, edits: Edits, shares: Shares, rank: str, world: str, tensor: str) -> None:
-    """Check the sizes, let the processes meet, and give all the parameters of the first.
+    """Check the sizes, connect the processes, and give all of them the first one's parameters.
 
     Raises:
         Skip: the networks are not made above the training loop.
@@ -132,14 +130,14 @@ def _join(roles: Roles, edits: Edits, shares: Shares, rank: str, world: str, ten
     sized = [
         s
         for s in roles.setup
-        if isinstance(s, (ast.Assign, ast.AnnAssign)) and _binds(s, {n.partition(".")[0] for n in sources}, sources)
+        if isinstance(s, (ast.Assign, ast.AnnAssign)) and _sets_size(s, {n.partition(".")[0] for n in sources}, sources)
     ]
     devices = [s for s in roles.setup if isinstance(s, ast.Assign) and unparse(s.targets[0]) == roles.device]
     made = [s for s in roles.setup if any(o.stmt in walk(s) for o in roles.optimizers)]
     if not made:
         raise Skip("the optimizers are not made above the training loop")
     if roles.device is not None and len(devices) != 1:
-        raise Skip(f"{roles.device}, to which the networks are moved, is not set once above the training loop")
+        raise Skip(f"{roles.device}, the networks' device, is not set exactly once above the training loop")
     test = " or ".join(f"{source} % {world}" for source in sources)
     told = " and ".join(f"{source} ({{{source}}})" for source in sources)
     check = render("share_evenly", test=test, told=told, world=world)
@@ -160,7 +158,7 @@ def _join(roles: Roles, edits: Edits, shares: Shares, rank: str, world: str, ten
     held = {path.partition(".")[0] for path in roles.networks}
     for optimizer in roles.optimizers:
         if not any(unparse(n) in held for n in walk(optimizer.call)) and not _held_by_name(roles, optimizer.call, held):
-            raise Skip(f"whose parameters {optimizer.name} holds is not seen")
+            raise Skip(f"which parameters {optimizer.name} holds is not known")
     states = [f"*{network}.state_dict().values()" for network in roles.modules]
     tensors = f"({', '.join(states)})" if len(states) > 1 else states[0].lstrip("*")
     seeds = list(dict.fromkeys([*shares.seeds()]))
@@ -171,13 +169,13 @@ def _join(roles: Roles, edits: Edits, shares: Shares, rank: str, world: str, ten
 
 
 def _held_by_name(roles: Roles, call: ast.Call, held: set[str]) -> bool:
-    """Whether an optimizer is given parameters by a name that stands for those of known networks."""
+    """Whether an optimizer is given parameters by a name that is bound to those of known networks."""
     names = {n.id for a in (*call.args, *(k.value for k in call.keywords)) for n in walk(a) if isinstance(n, ast.Name)}
     values = [value for name in names for _, value in roles.assignments(name)]
     return any(unparse(n) in held for value in values for n in walk(value))
 
 
-def _binds(stmt: ast.stmt, owners: set[str], sources: Sequence[str]) -> bool:
+def _sets_size(stmt: ast.stmt, owners: set[str], sources: Sequence[str]) -> bool:
     """Whether a statement sets a size, or the object whose attribute it is."""
     targets = stmt.targets if isinstance(stmt, ast.Assign) else [stmt.target] if isinstance(stmt, ast.AnnAssign) else []
     parts = [p for t in targets for p in (t.elts if isinstance(t, (ast.Tuple, ast.List)) else [t])]
@@ -185,7 +183,7 @@ def _binds(stmt: ast.stmt, owners: set[str], sources: Sequence[str]) -> bool:
 
 
 def _leave(roles: Roles, edits: Edits, rank: str, world: str) -> None:
-    """Let the processes part below the training loop; what follows is the first one's.
+    """Disconnect the processes below the training loop; only the first one continues.
 
     Raises:
         Skip: the training may run more than once.
@@ -201,7 +199,7 @@ def _leave(roles: Roles, edits: Edits, rank: str, world: str) -> None:
 
 
 def _capture_alone(roles: Roles, edits: Edits, world: str) -> None:
-    """Leave the update of several processes out of CUDA graphs: messages in them were not tried."""
+    """Keep the update of several processes out of CUDA graphs: communication inside them is untested."""
     update = roles.history.functions.get("update")
     for stmt in roles.tree.of(ast.Assign):
         captured = isinstance(stmt.value, ast.Call) and unparse(stmt.value.func).rpartition(".")[2] == "CudaGraphModule"

@@ -1,4 +1,4 @@
-"""What one of all processes does for all: logging, tracking, recording videos, saving."""
+"""What one process does for all: logging, tracking, recording videos, saving."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MODULES = frozenset("torch numpy pickle json yaml shutil os pathlib cloudpickle 
 
 
 class RankZero:
-    """Leaves to the process of rank 0 what one process must do alone."""
+    """Leaves to the process of rank 0 what only one process may do."""
 
     def __init__(self, roles: Roles, edits: Edits, rank: str, silent: str) -> None:
         self._roles = roles
@@ -31,12 +31,12 @@ class RankZero:
         self._silent = silent
         self._under: set[ast.If] = set()
         self._videos: set[ast.If] = set()
-        """Those of them that put a recorder around an environment, which others use without."""
+        """Those of them that wrap an environment in a recorder, which the other processes omit."""
         self.silenced = False
-        """Whether something takes a logger's place."""
+        """Whether something replaces a logger."""
 
     def leave(self) -> None:
-        """Give the other processes a logger that logs nothing, and take tracking, videos and files from them.
+        """Give the other processes a logger that logs nothing, and no tracking, videos or files.
 
         Raises:
             Skip: something of these is used in another way.
@@ -54,7 +54,7 @@ class RankZero:
                 continue
             parent = tree.parents[call]
             if not isinstance(parent, (ast.Assign, ast.IfExp)):
-                raise Skip(f"line {call.lineno} gives no name to the writer that it makes")
+                raise Skip(f"line {call.lineno} makes a writer without a name")
             text = f"{tree.text(call)} if {self._rank} == 0 else {self._silent}()"
             self._edits.substitute(call, text if isinstance(parent, ast.Assign) else f"({text})")
             self.silenced = True
@@ -63,13 +63,13 @@ class RankZero:
             known = node.attr in REPORTS | {"close", "flush"} or node.attr.startswith("add_")
             if isinstance(node.value, ast.Name) and is_logger(tree, node.value) and not known:
                 if not self._is_module(node.value) and node not in below:
-                    raise Skip(f"line {node.lineno}: {unparse(node)} is of a logger that one process alone has")
+                    raise Skip(f"line {node.lineno}: {unparse(node)} belongs to a logger that only one process has")
 
     def _check_names(self) -> None:
-        """What the first process alone binds, it alone reads.
+        """Check that names bound only in the first process are read only there.
 
         Raises:
-            Skip: it may be read in others.
+            Skip: one may be read in others.
         """
         own = {n for stmt in self._under for n in walk(stmt)} | self._below
         for stmt in self._under - self._videos:
@@ -77,7 +77,7 @@ class RankZero:
             for node in self._roles.tree.of(ast.Name):
                 if node.id in bound and isinstance(node.ctx, ast.Load) and node not in own:
                     if self._roles.is_ours(node):
-                        raise Skip(f"line {node.lineno}: {node.id} is bound in one process alone")
+                        raise Skip(f"line {node.lineno}: {node.id} is bound in only one process")
 
     @property
     def _below(self) -> set[ast.AST]:
@@ -89,7 +89,7 @@ class RankZero:
         return node.id in self._roles.tree.imports
 
     def _guard_tracking(self) -> None:
-        """Import, start, feed and end a tracker in the first process alone."""
+        """Import, start, feed and end a tracker only in the first process."""
         tree, below = self._roles.tree, self._below
         for node in tree.nodes:
             used = (
@@ -113,11 +113,11 @@ class RankZero:
                 self._videos.add(around[0])
 
     def _guard_files(self) -> None:
-        """Write files in the first process alone; what stands below the training loop it runs alone anyway."""
+        """Write files only in the first process, which runs everything below the training loop alone anyway."""
         tree, below = self._roles.tree, self._below
         for call in tree.of(ast.Call):
             if call not in below and self._writes(call) and self._runs_in_training(call):
-                self._guard(call, "what is written")
+                self._guard(call, "the file")
 
     def _runs_in_training(self, call: ast.Call) -> bool:
         scope = self._roles.tree.scope_of(call)
@@ -136,7 +136,7 @@ class RankZero:
         return name not in ("copy", "replace", "remove", "rename", "dump") or root(call.func) in self._roles.modules
 
     def _guard(self, node: ast.expr, what: str) -> None:
-        """Let the statement of a node run in the first process alone, or the `if` around it.
+        """Make the statement of a node, or the `if` around it, run only in the first process.
 
         Raises:
             Skip: other statements may need what it binds.
@@ -159,13 +159,13 @@ class RankZero:
                 for name in uses:
                     self._guard(name, what)
                 return
-            raise Skip(f"line {node.lineno}: {what} is of one process alone, but this function may run in all")
+            raise Skip(f"line {node.lineno}: {what} belongs to only one process, but this function may run in all")
         if not isinstance(stmt, ast.Expr):
-            raise Skip(f"line {node.lineno}: {what} is of one process alone, but more than a call depends on it")
+            raise Skip(f"line {node.lineno}: {what} belongs to only one process, but more than a call depends on it")
         self._edits.replace(stmt, f"if {self._rank} == 0:\n    {tree.text(stmt)}")
 
     def _is_own(self, stmt: ast.If) -> bool:
-        """Whether an `if` without an else holds nothing that other processes need: no jump, no update."""
+        """Whether an `if` without an else contains nothing that other processes need: no jump, no update."""
         if stmt.orelse or any(isinstance(n, (ast.Break, ast.Continue, ast.Return)) for n in walk(stmt)):
             return False
         holds_loop = self._roles.outermost in walk(stmt)
@@ -180,7 +180,7 @@ class RankZero:
         self._edits.substitute(stmt.test, f"{self._rank} == 0 and {text}")
 
     def unshared(self) -> None:
-        """Nothing that learns from data without gradients is kept by each process alone.
+        """Check that nothing that learns from data without gradients is kept by each process separately.
 
         Raises:
             Skip: something is.
@@ -189,7 +189,7 @@ class RankZero:
         for node in tree.nodes:
             name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
             if name.startswith(("BatchNorm", "SyncBatchNorm", "LazyBatchNorm", "RunningMeanStd")):
-                raise Skip(f"line {node.lineno}: {name} would learn from the steps of each process alone")  # type: ignore[attr-defined]
+                raise Skip(f"line {node.lineno}: {name} would learn from only one process's steps")  # type: ignore[attr-defined]
 
     def wrappers(self) -> list[str]:
         """Wrappers of environments that normalise by what they have seen."""

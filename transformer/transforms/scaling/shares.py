@@ -22,12 +22,12 @@ MAKING = frozenset(
     "zeros ones empty full rand randn randint arange randperm normal uniform reshape view split chunk expand repeat "
     "new_zeros new_ones new_full new_empty unflatten range TensorDict tile".split()
 )
-"""Functions and methods that take the sizes of what they make, or of its parts."""
+"""Functions and methods that take the sizes of their result, or of its parts."""
 ARITHMETIC = (ast.Mult, ast.FloorDiv, ast.Div, ast.Mod, ast.Add, ast.Sub)
 
 
 class Shares:
-    """The sizes of a script that grow with its environments, and the places where a process uses its share of them."""
+    """The sizes that are proportional to the number of environments, and where a process uses its share of them."""
 
     def __init__(self, roles: Roles, edits: Edits, rank: str, world: str) -> None:
         self._roles = roles
@@ -44,10 +44,10 @@ class Shares:
         self._given = self._minibatches()
         self._sizes |= self._given
         self.divided: dict[str, None] = {self.number: None}
-        """Sizes of which a process uses its share, as written; each must be a multiple of the processes."""
+        """Sizes of which a process uses its share, as written; each must be a multiple of the number of processes."""
 
     def divide(self) -> None:
-        """Let each process use its share of the environments, minibatches and seeds.
+        """Make each process use its share of the environments, minibatches and seeds.
 
         Raises:
             Skip: it is not known what a size or a seed is used for.
@@ -58,11 +58,11 @@ class Shares:
         self._seed_environments()
 
     def sources(self) -> list[str]:
-        """Those of the divided sizes that are not made of others by multiplication: what to check."""
+        """Those of the divided sizes that are not products of others: the ones to check."""
         return [s for s in self.divided if not self._is_product(self._defined.get(s))]
 
     def _is_product(self, value: ast.expr | None) -> bool:
-        """Whether a size is another size as often as something else, so that it divides where that does."""
+        """Whether a size is a product with another divided size as a factor, so that it is divisible if that is."""
         while isinstance(value, ast.Call) and unparse(value.func) == "int" and len(value.args) == 1:
             value = value.args[0]
         if isinstance(value, (ast.Name, ast.Attribute)):
@@ -75,15 +75,15 @@ class Shares:
         """The number of environments, as written.
 
         Raises:
-            Skip: it is not seen how many are made.
+            Skip: it is not known.
         """
         found = {unparse(n) for value in self._making for n in _counts(value, self._counted)}
         if len(found) != 1:
-            raise Skip(f"how many environments {self.environment} is made of is not seen: give their number by a name")
+            raise Skip(f"the number of environments in {self.environment} is not known: give it a name")
         return found.pop()
 
     def _find_sizes(self) -> None:
-        """The names that stand for a number of environments, or for that times or divided by something else."""
+        """The names of numbers of environments, or of multiples and fractions of them."""
         tree = self._roles.tree
         known = 0
         while len(self._sizes) > known:
@@ -100,7 +100,7 @@ class Shares:
             self._find_properties()
 
     def _find_properties(self) -> None:
-        """`cfg.n_samples`, which a property of the file computes of `self.n_workers`."""
+        """`cfg.n_samples`, which a property of the file computes from `self.n_workers`."""
         owners = {(root(ast.parse(s, mode="eval").body), s.rpartition(".")[2]) for s in self._sizes if "." in s}
         for function in self._roles.tree.of(ast.FunctionDef):
             if not any(unparse(d) == "property" for d in function.decorator_list):
@@ -113,7 +113,7 @@ class Shares:
                     self._defined[f"{owner}.{function.name}"] = returned[0]
 
     def _minibatches(self) -> set[str]:
-        """The sizes of minibatches that do not follow from the number of environments, but are given."""
+        """The sizes of minibatches that do not follow from the number of environments."""
         found = set()
         for loop in self._roles.phases.updates:
             for node in walk(loop.iter) if isinstance(loop, ast.For) else ():
@@ -126,7 +126,7 @@ class Shares:
         return found - self._sizes
 
     def _degree(self, value: ast.expr, sizes: set[str] | None = None) -> int | None:
-        """With which power of the number of environments a value grows; None where that is not known."""
+        """The power of the number of environments that a value is proportional to; None if not known."""
         sizes = self._sizes if sizes is None else sizes
         if isinstance(value, (ast.Name, ast.Attribute)):
             return int(unparse(value) in sizes)
@@ -149,7 +149,7 @@ class Shares:
                 yield node
 
     def _divide(self, node: ast.expr) -> None:
-        """Put a process's share in the place of a size, where that is what is meant.
+        """Replace a size by a process's share, if that is meant.
 
         Raises:
             Skip: it is not known whether it is.
@@ -166,12 +166,12 @@ class Shares:
         parent = tree.parents[top]
         made = next((i for i, n in enumerate(around) if isinstance(n, ast.Call) and _name(n) in MAKING), len(around))
         if any(isinstance(n, (ast.JoinedStr, ast.Assert)) or is_report(tree, n) for n in around[:made]):
-            return  # what is told and asserted is told of all
+            return  # prints and assertions refer to all processes
         if isinstance(stmt, ast.AugAssign) and stmt.value is top:
             if isinstance(stmt.target, ast.Name) and stmt.target.id == self._roles.step_counter:
                 return  # the steps of all are counted
         if isinstance(parent, ast.Compare) and all(self._is_size(n) for n in (parent.left, *parent.comparators)):
-            return  # proportions
+            return  # ratios
         if isinstance(stmt, (ast.Return, ast.Assign)) and self._is_told_of_all(stmt, node, top):
             return
         if (index := self._counted_by(node)) is not None:
@@ -179,20 +179,19 @@ class Shares:
             self._edits.substitute(index, f"range({first} // {self._world}, {end} // {self._world})")
             return
         if not self._is_share(around, top, stmt):
-            raise Skip(
-                f"line {node.lineno}: whether {unparse(node)} there counts for one process or for all is not seen"
-            )
+            raise Skip(f"line {node.lineno}: it is not known whether {unparse(node)} counts for one process or for all")
         self.divided[unparse(node)] = None
         share = f"{unparse(node)} // {self._world}"
         self._edits.substitute(node, f"({share})" if isinstance(tree.parents[node], ast.BinOp) else share)
 
     def _is_size(self, node: ast.expr) -> bool:
-        """Whether an expression is made of sizes, numbers and options alone."""
+        """Whether an expression is made only of sizes, numbers and options."""
         names = {n.id for n in walk(node) if isinstance(n, ast.Name)}
         return not names & self._roles.variant and not any(isinstance(n, ast.Call) for n in walk(node))
 
     def _is_told_of_all(self, stmt: ast.Return | ast.Assign, node: ast.expr, top: ast.AST) -> bool:
-        """Whether a size is used to compute another one, or how often to train, which are of all processes."""
+        """Whether a size is used to compute another size, or how often to train, both of which refer to all
+        processes."""
         if isinstance(stmt, ast.Return):
             function = self._roles.tree.scope_of(stmt)
             return isinstance(function, ast.FunctionDef) and any(
@@ -217,7 +216,7 @@ class Shares:
         return call if isinstance(tree.parents[call], ast.comprehension) and (made or seeds) else None
 
     def _is_share(self, around: Sequence[ast.AST], top: ast.AST, stmt: ast.stmt) -> bool:
-        """Whether a size says how many environments are made, or how large an array of theirs is."""
+        """Whether a size is the number of environments to make, or the size of an array of theirs."""
         if any(around[0] is n for value in self._making for n in _counts(value, self._counted)):
             return True
         if isinstance(stmt, ast.Assign) and root(stmt.targets[0]) == self.environment and stmt.value is top:
@@ -234,12 +233,12 @@ class Shares:
         return isinstance(outer, ast.Assign) and isinstance(around[place], (ast.Tuple, ast.BinOp)) and place > 0
 
     def _count_steps_of_all(self) -> None:
-        """Count the steps of all processes, where those of this one's environments would be."""
+        """Count the steps of all processes instead of this one's."""
         counter = self._roles.step_counter
         for stmt in self._roles.tree.of(ast.AugAssign):
             if isinstance(stmt.target, ast.Name) and stmt.target.id == counter and self._degree(stmt.value) != 1:
                 if self._degree(stmt.value) is None:
-                    raise Skip(f"line {stmt.lineno}: which steps are counted is not seen")
+                    raise Skip(f"line {stmt.lineno}: it is not known which steps are counted")
                 text = self._roles.tree.text(stmt.value)
                 whole = text if isinstance(stmt.value, (ast.Name, ast.Attribute, ast.Call)) else f"({text})"
                 self._edits.substitute(stmt.value, f"{whole} * {self._world}")
@@ -255,10 +254,10 @@ class Shares:
         return found
 
     def _seed_environments(self) -> None:
-        """Give a process's environments the seeds that follow those of the processes before it.
+        """Give a process's environments the seeds that follow those of the previous processes.
 
         Raises:
-            Skip: it is not seen what a seed is for.
+            Skip: it is not known what a seed is for.
         """
         tree = self._roles.tree
         seeds = {seed for _, seed in self.seeds()}
@@ -286,10 +285,12 @@ class Shares:
                 continue
             if any(isinstance(n, ast.JoinedStr) or is_report(tree, n) for n in tree.ancestors(node)):
                 continue
-            raise Skip(f"line {node.lineno}: what {unparse(node)} seeds there, and whether once or per environment")
+            raise Skip(
+                f"line {node.lineno}: it is not known what {unparse(node)} seeds, and whether once or per environment"
+            )
 
     def _below(self) -> Iterator[ast.AST]:
-        """The nodes below the training loop, and of functions that are named there alone."""
+        """The nodes below the training loop, and those of functions named only there."""
         block = self._roles.tree.block(self._roles.outermost)
         after = block[block.index(self._roles.outermost) + 1 :]
         inside = [n for stmt in after for n in walk(stmt)]
@@ -302,9 +303,9 @@ class Shares:
 
     def _shift(self, seed: ast.expr) -> None:
         if isinstance(seed, (ast.ListComp, ast.GeneratorExp)):
-            return  # its range is that of this process's environments
+            return  # its range already covers only this process's environments
         if not isinstance(seed, (ast.Name, ast.Attribute, ast.Constant, ast.BinOp)):
-            raise Skip(f"line {seed.lineno}: which seeds the environments get is not seen")
+            raise Skip(f"line {seed.lineno}: it is not known which seeds the environments get")
         if isinstance(seed, ast.Constant) and seed.value is None:
             return
         first = f"{self._rank} * ({self.number} // {self._world})"
@@ -322,12 +323,12 @@ def _environment(roles: Roles) -> str:
     steps = [n for n in walk(place) if calls_method(n, "step") and n.args] if place is not None else []
     names = {unparse(step.func.value) for step in steps if isinstance(step.func, ast.Attribute)}
     if len(names) != 1 or not next(iter(names)).isidentifier():
-        raise Skip("what the rollout steps is not one environment by its name")
+        raise Skip("the rollout does not step one named environment")
     return names.pop()
 
 
 def _making(roles: Roles, environment: str) -> Iterator[ast.expr]:
-    """What the environment is made of, through names above the training loop."""
+    """The expressions that make the environment, through names above the training loop."""
     names = [environment]
     for name in names:
         for stmt, value in roles.assignments(name):
@@ -344,7 +345,7 @@ def _lists(roles: Roles) -> set[str]:
 
 
 def _counted(roles: Roles) -> str | None:
-    """What the counter of the environments' steps is raised by at each, as written."""
+    """The increment of the step counter at each step, as written."""
     raised = {
         unparse(s.value)
         for s in roles.tree.of(ast.AugAssign)
@@ -354,7 +355,7 @@ def _counted(roles: Roles) -> str | None:
 
 
 def _counts(value: ast.expr, counted: str | None) -> Iterator[ast.expr]:
-    """The numbers of environments in an expression that makes them: names that stand for one."""
+    """The numbers of environments in an expression that makes them, where these have a name."""
     for node in walk(value):
         found: list[ast.expr] = []
         if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
@@ -371,5 +372,5 @@ def _counts(value: ast.expr, counted: str | None) -> Iterator[ast.expr]:
 
 
 def _name(call: ast.Call) -> str:
-    """The last part of what a call calls."""
+    """The last part of a callee's name."""
     return unparse(call.func).rpartition(".")[2]

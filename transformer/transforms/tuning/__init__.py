@@ -1,1 +1,1 @@
-"""What makes single lines faster, or shows their speed; knows nothing of how phases become functions."""
+"""Transforms that speed up single lines, or show the speed; independent of how phases become functions."""

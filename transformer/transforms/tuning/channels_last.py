@@ -1,4 +1,4 @@
-"""Lay images and convolutions out with the channels innermost, where they are compiled for a CPU."""
+"""Lay out images and convolution weights with the channels innermost, if they are compiled for a CPU."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ INFO = TransformInfo(
 )
 
 LAYOUT = frozenset("view stride as_strided data_ptr is_contiguous untyped_storage storage".split())
-"""Methods of a tensor that depend on its layout in memory."""
+"""Methods of a tensor that depend on its memory layout."""
 PUT_FIRST = REORDERS | {"T", "mT"}
-"""Ways in which a network that is given the channels last puts them first; its images then have the layout already."""
+"""Ways in which a network moves channels from last to first; its images then already have the layout."""
 
 CONVOLUTIONS = "torch.nn.Conv2d"
 
 
 def apply(state: State) -> Rewrite:
-    """Give weights and the flat images of a batch another layout.
+    """Give weights and the flat images of a batch the other layout.
 
     Raises:
         Skip: no network of the file convolves images, or one depends on their layout.
@@ -62,14 +62,14 @@ def apply(state: State) -> Rewrite:
         raise (Skip(NO_DEVICE) if convolves else NotNeeded("no variable holds a device to which tensors are moved"))
     made = {name: cls for name in roles.modules if (cls := _convolving(roles, name)) is not None}
     if not made:
-        raise NotNeeded("no network that is trained, of a class of this file, has convolutions")
+        raise NotNeeded("no trained network of a class of this file has convolutions")
     _check_weights(state.tree)
     edits = Edits(state.source)
     compiled, flag = state.history.flags["compile"], state.tree.names.fresh("channels_last")
     condition = compiled if cpu else f'{compiled} and {roles.device_type} == "cpu"'
     for name, (stmt, _) in sorted(made.items(), key=lambda m: m[1][0].lineno):
         edits.after(stmt, render("channels_last_weights", flag=flag, condition=condition, network=name))
-        condition = ""  # it is asked once, at the first network
+        condition = ""  # tested once, at the first network
     reorders = any(
         isinstance(n, ast.Attribute) and n.attr in PUT_FIRST
         for _, parts in made.values()
@@ -101,14 +101,14 @@ def _convolving(roles: Roles, name: str) -> tuple[ast.Assign, list[ast.ClassDef]
         return None
     for node in nodes:
         if isinstance(node, ast.Attribute) and node.attr in LAYOUT:
-            raise Skip(f"line {node.lineno} depends on the layout of a tensor in memory")
+            raise Skip(f"line {node.lineno} depends on a tensor's memory layout")
     if len(made) > 1 or tree.scope_of(made[0][0]) is not roles.scope or made[0][0] not in roles.setup:
         raise Skip(f"{name} is made more than once, or not directly above the training loop")
     return made[0][0], parts
 
 
 def _check_weights(tree: Tree) -> None:
-    """Nothing asks for the layout of weights and gradients, as `param.grad.view(-1)` does.
+    """Check that nothing depends on the layout of weights and gradients, as `param.grad.view(-1)` does.
 
     Raises:
         Skip: something does.
@@ -126,11 +126,11 @@ def _check_weights(tree: Tree) -> None:
             or any(isinstance(n, ast.Attribute) and n.attr in ("grad", "data", "weight") for n in walk(node.value))
         )
         if name in ("parameters_to_vector", "vector_to_parameters") or (name in LAYOUT and of_weights):
-            raise Skip(f"line {node.lineno} depends on the layout of weights in memory")
+            raise Skip(f"line {node.lineno} depends on the memory layout of weights")
 
 
 def _images(roles: Roles, networks: set[str]) -> list[str]:
-    """What update() gives to a network by minibatches, as `b_obs[mb_inds]`: names that it takes as parameters."""
+    """The parameters of update() of which it passes minibatches to a network, as in `b_obs[mb_inds]`."""
     function = roles.history.functions["update"]
     definition = roles.tree.definition(function.name)
     found: dict[str, None] = {}
@@ -144,7 +144,7 @@ def _images(roles: Roles, networks: set[str]) -> list[str]:
 
 
 def _flattening(roles: Roles, name: str) -> ast.Assign | None:
-    """The one statement of the training loop that makes a flat tensor, where nothing depends on its layout."""
+    """The one statement of the training loop that makes a flat tensor, if nothing depends on its layout."""
     made = [s for s in statements(roles.outermost.body) if isinstance(s, ast.Assign) and name in names_in(s.targets)]
     for node in roles.tree.of(ast.Attribute):
         if node.attr in LAYOUT and name in names_in([node.value]):

@@ -1,4 +1,4 @@
-"""Step gymnasium's SyncVectorEnv and its costly wrappers with fewer calls of numpy around single rows."""
+"""Step gymnasium's SyncVectorEnv and its costly wrappers with fewer numpy calls on single rows."""
 
 from __future__ import annotations
 
@@ -47,24 +47,24 @@ WRAPPERS = {
     "NormalizeObservation": "step_normalized",
     "NormalizeReward": "step_rescaled",
 }
-"""The wrappers that are stepped by another method, and its name; those that a script does not name are left out."""
+"""The wrappers that another method steps, with its name; those that a script does not mention are left out."""
 OFFERED = SAME_ELSEWHERE | frozenset("envs call get_attr metadata".split())
-"""What may be used of the environments: they and their wrappers are where they were."""
+"""What may be used of the environments: they and their wrappers stay in place."""
 STEERED = frozenset("step normalize observation update returns discounted_reward".split())
-"""What the emitted methods stand in for, or take to be what wrappers make it."""
+"""Methods and attributes that the emitted methods replace, or assume to be the wrappers' own."""
 
 
 def apply(state: State) -> Rewrite:
-    """Derive a class above the script's own, and make it in SyncVectorEnv's place: in workers, too.
+    """Derive a class above the script's own, and instantiate it instead of SyncVectorEnv, in workers too.
 
     Raises:
-        Skip: there is no such environment, or it is not shown that only its steps count.
+        Skip: there is no such environment, or more than its steps may be used.
     """
     tree, roles = state.tree, state.roles
     made = [n for s in roles.setup for n in walk(s) if isinstance(n, ast.Call) and tree.calls(n, SYNC[0])]
     if not made:
         raise NotNeeded("training makes no SyncVectorEnv of gymnasium above its loop")
-    if "env_workers" not in state.history.flags:  # which asks for less than this
+    if "env_workers" not in state.history.flags:  # which is less strict
         try:
             find_sync_vector(roles, OFFERED)
         except Unshown as unknown:
@@ -72,14 +72,14 @@ def apply(state: State) -> Rewrite:
     _check_steered(state)
     for name, module in (("types", "types"), ("np", "numpy")):
         if tree.names.taken(name) and not is_module(tree, name, module):
-            raise Skip(f"the name {name} stands for something else")
+            raise Skip(f"the name {name} has another meaning")
     edits = Edits(state.source)
     sync = tree.text(made[0].func)
     gym = sync.removesuffix(".vector.SyncVectorEnv")
     if gym == sync:  # imported by its own name
         gym = "gymnasium"
         if tree.names.taken(gym) and not is_module(tree, gym, gym):
-            raise Skip(f"the name {gym} stands for something else")
+            raise Skip(f"the name {gym} has another meaning")
         add_imports(tree.root, edits, "import gymnasium")
     fused = tree.names.fresh("FusedVectorEnv")
     wrappers = {name: step for name, step in WRAPPERS.items() if name in tree.mentioned}
@@ -95,10 +95,10 @@ def apply(state: State) -> Rewrite:
 
 
 def _check_steered(state: State) -> None:
-    """Nobody but the wrappers' own classes says what the methods of gymnasium's do.
+    """Check that gymnasium's own classes define the methods of its wrappers.
 
     Raises:
-        Skip: the script may put another in the place of one.
+        Skip: the script may replace one.
     """
     tree = state.tree
     for node in tree.of(ast.Attribute):

@@ -39,7 +39,7 @@ def apply(state: State) -> Rewrite:
     """Wrap the training loop's range.
 
     Raises:
-        Skip: the loop is no range, or the script has a progress bar.
+        Skip: the loop is not over a range, or the script has a progress bar.
     """
     tree = state.tree
     loop = state.roles.phases.loop
@@ -54,7 +54,7 @@ def apply(state: State) -> Rewrite:
         raise Skip("no counter of environment steps that begins at 0 was found in the rollout")
     for module in ("time", "tqdm"):
         if tree.names.taken(module) and not _is_module(tree, module):
-            raise Skip("the name time or tqdm stands for something else")
+            raise Skip("the name time or tqdm has another meaning")
     start = loop.iter.args[0] if len(loop.iter.args) == 2 else ast.Constant(0)
     burnin = state.history.flags["measure_burnin"]
     first = burnin if is_number(start, 0) else f"{burnin} + {tree.text(start)}"

@@ -1,4 +1,4 @@
-"""Make constants and casts on the device, where the script makes them on the host and moves them."""
+"""Make constants and casts on the device, if the script makes them on the host and moves them."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ def apply(state: State) -> Rewrite:
         nodes = (n for stmt in _computing(state.roles) for n in _own_nodes(stmt))
         left = next((n.lineno for n in nodes if isinstance(n, ast.Call) and _is_moved(state.roles, n)), None)
         if left is not None:
-            raise Skip(f"line {left} makes a tensor on the host, of more than one number, and moves it")
+            raise Skip(f"line {left} makes a tensor of several numbers on the host and moves it")
         raise NotNeeded("advantages, update and networks make nothing on the host and move it")
     return Rewrite(edits)
 
 
 def _computing(roles: Roles) -> Iterator[ast.stmt]:
-    """The statements of the training loop but the rollout's (off-policy those of updates), and of networks' methods."""
+    """The statements of the training loop without the rollout (off-policy, of updates), and of networks' methods."""
     phases = roles.phases
     for region in phases.regions:
         yield from statements(region.statements)
@@ -83,7 +83,7 @@ def _computing(roles: Roles) -> Iterator[ast.stmt]:
 
 
 def _own_nodes(stmt: ast.stmt) -> Iterator[ast.AST]:
-    """The nodes of a statement without those of the statements in it."""
+    """The nodes of a statement, without those of the statements in it."""
     stack: list[ast.AST] = [stmt]
     while stack:
         node = stack.pop()
@@ -92,14 +92,14 @@ def _own_nodes(stmt: ast.stmt) -> Iterator[ast.AST]:
 
 
 def _is_moved(roles: Roles, node: ast.AST) -> bool:
-    """Whether an expression moves to the device what a function of torch makes on the host."""
+    """Whether an expression moves to the device a tensor that a function of torch makes on the host."""
     if not calls_method(node, "to"):
         return False
     return roles.tree.calls(node.func.value, *MADE) and any(_is_device(roles, place) for place in node.args)
 
 
 def _made_on_device(roles: Roles, node: ast.AST) -> tuple[ast.expr, str] | None:
-    """An expression that makes a tensor on the host and moves it, and what makes it on the device."""
+    """An expression that makes a tensor on the host and moves it, and the text that makes it on the device."""
     tree = roles.tree
     if isinstance(node, (ast.Assign, ast.AugAssign)):
         return _written_slice(node)
@@ -131,9 +131,9 @@ def _made_on_device(roles: Roles, node: ast.AST) -> tuple[ast.expr, str] | None:
 
 
 def _written_slice(stmt: ast.Assign | ast.AugAssign) -> tuple[ast.expr, str] | None:
-    """A list of consecutive indices that is written to, and the slice that stands for the same elements.
+    """A list of consecutive indices that is written to, and the equivalent slice.
 
-    What is read by a list is a copy, and by a slice a view; what is written to is the same memory.
+    Reading by a list returns a copy, by a slice a view; writing by either changes the same memory.
     """
     targets = stmt.targets if isinstance(stmt, ast.Assign) else [stmt.target]
     if len(targets) > 1 or not isinstance(targets[0], ast.Subscript):
@@ -149,7 +149,8 @@ def _written_slice(stmt: ast.Assign | ast.AugAssign) -> tuple[ast.expr, str] | N
 
 
 def _arange_of_index(tree: Tree, call: ast.Call) -> tuple[ast.expr, str] | None:
-    """`torch.arange(n)` in an index of a name that functions of torch alone give a value, made where that is."""
+    """`torch.arange(n)` in an index of a name that is bound only to results of torch functions, made on their
+    device."""
     outer = tree.parents[call]
     subscript = tree.parents[outer] if isinstance(outer, ast.Tuple) else outer
     if not isinstance(subscript, ast.Subscript) or call not in parts_of(subscript.slice):

@@ -42,7 +42,7 @@ def apply(state: State) -> Rewrite:
     """Rewrite the transfers of the rollout loop.
 
     Raises:
-        Skip: there is none that blocks.
+        Skip: none of them blocks.
     """
     tree, roles = state.tree, state.roles
     device = roles.device
@@ -73,7 +73,7 @@ def _own_nodes(stmt: ast.stmt) -> list[ast.AST]:
 def _transfer(
     tree: Tree, tensors: Tensors, known: KnownArrays, call: ast.AST, device: str
 ) -> tuple[ast.expr, str] | None:
-    """`torch.Tensor(x).to(device)` and `torch.tensor(x).to(device)`, for an `x` that is no tensor and no size."""
+    """`torch.Tensor(x).to(device)` and `torch.tensor(x).to(device)`, for an `x` that is neither a tensor nor a size."""
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
         return None
     if call.func.attr != "to" or call.keywords or len(call.args) != 1 or ast.unparse(call.args[0]) != device:
@@ -97,7 +97,7 @@ def _transfer(
 
 
 def _edit_loop(roles: Roles, edits: Edits, tensors: Tensors, loop: ast.For) -> bool:
-    """`for i, d in enumerate(next_done)` over a tensor, where `d` is only asked for its truth; False if it is left."""
+    """Edit `for i, d in enumerate(next_done)` over a tensor, if `d` is only tested for truth; False otherwise."""
     call, target = loop.iter, loop.target
     if not isinstance(call, ast.Call) or ast.unparse(call.func) != "enumerate" or len(call.args) != 1:
         return True
@@ -107,7 +107,7 @@ def _edit_loop(roles: Roles, edits: Edits, tensors: Tensors, loop: ast.For) -> b
     if not isinstance(array, ast.Name) or not tensors.tensor_before(array.id, loop):
         return True
     if array.id in shared(changed_in_place(loop.body), loop.body, lambda value: False):
-        return False  # a turn may change an element that a later one asks for
+        return False  # a turn may change an element that a later one tests
     if not roles.only_tested(target.elts[1].id):
         return False
     edits.substitute(array, f"{array.id}.tolist()")

@@ -1,4 +1,4 @@
-"""Set up the host above everything that loads torch: idle threads, Inductor's check of the processor, freed memory."""
+"""Configure the host before torch is loaded: idle threads, Inductor's check of the processor, freed memory."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ INFO = TransformInfo(
 )
 
 PARALLEL = frozenset("AsyncVectorEnv SubprocVecEnv ShmemVecEnv ProcgenEnv ProcgenGym3Env".split())
-"""Classes of environments that are stepped in threads or processes of their own, by whichever library."""
+"""Classes of environments, of any library, that step in their own threads or processes."""
 OF_OPENMP = ("OMP_", "GOMP_", "KMP_")
-"""How the names of the variables begin that OpenMP libraries read."""
+"""The prefixes of the environment variables that OpenMP libraries read."""
 OF_INDUCTOR = "vec_isa_ok"
-"""How the setting of its check is called, among its options and, in capitals, in the environment."""
+"""The name of the setting among Inductor's options and, in capitals, in the environment."""
 
 
 def apply(state: State) -> Rewrite:
-    """Write the block above the first import that may load torch: its libraries read variables when they are loaded.
+    """Write the block above the first import that may load torch, because its libraries read variables when loaded.
 
     Raises:
-        Skip: nothing of it concerns the script, a name is taken, or torch may be loaded above.
+        Skip: no part concerns the script, a name is taken, or torch may be loaded above.
     """
     tree = state.tree
     parts, modules, skips = dict.fromkeys(PARTS, False), set[str](), list[Skip]()
@@ -83,13 +83,13 @@ def apply(state: State) -> Rewrite:
         block = "\n".join(imports) + f"\n\n{block}"
     for stmt in tree.root.body[place:]:
         if isinstance(stmt, ast.Import) and ast.unparse(stmt) in imports:
-            edits.remove(stmt)  # it stands above now
+            edits.remove(stmt)  # it moves above
     edits.before(first, f"\n{block}" if above else block, gap=1)
     return Rewrite(edits)
 
 
 def _idle_threads(state: State) -> None:
-    """Threads of torch and those of environments share the processors, and the script leaves torch's as they are.
+    """Check that threads of torch and environments share processors, and the script does not configure torch's.
 
     Raises:
         NotNeeded: it is not so.
@@ -99,15 +99,15 @@ def _idle_threads(state: State) -> None:
         raise NotNeeded("the environments are stepped in the script's own thread")
     for node in tree.nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith(OF_OPENMP):
-            raise NotNeeded(f"line {node.lineno} names a variable of OpenMP itself")
+            raise NotNeeded(f"line {node.lineno} already sets a variable of OpenMP")
         if tree.calls(node, "torch.set_num_threads"):
             assert isinstance(node, ast.Call)
             if any(is_number(a, 1) for a in (*node.args, *(k.value for k in node.keywords))):
-                raise NotNeeded(f"line {node.lineno} leaves torch a single thread")
+                raise NotNeeded(f"line {node.lineno} limits torch to a single thread")
 
 
 def _parallel(tree: Tree, node: ast.AST) -> bool:
-    """Whether a node names, or makes, environments that run in threads or processes of their own."""
+    """Whether a node names or makes environments that run in their own threads or processes."""
     if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
         name = tree.qualified(node) or ""
         return name.startswith("envpool.make") or name.rpartition(".")[2] in PARALLEL
@@ -127,7 +127,7 @@ def _parallel(tree: Tree, node: ast.AST) -> bool:
 
 
 def _vector_instructions(state: State) -> None:
-    """Something is compiled for this host, and the script leaves Inductor's check as it is.
+    """Check that something is compiled for this host, and the script does not configure Inductor's check.
 
     Raises:
         NotNeeded: it is not so.
@@ -140,11 +140,11 @@ def _vector_instructions(state: State) -> None:
         name = node.value if isinstance(node, ast.Constant) else getattr(node, "attr", None)
         if isinstance(name, str) and OF_INDUCTOR in name.lower():
             assert isinstance(node, ast.expr)
-            raise NotNeeded(f"line {node.lineno} steers Inductor's check of the processor itself")
+            raise NotNeeded(f"line {node.lineno} already configures Inductor's check of the processor")
 
 
 def _freed_memory(state: State) -> None:
-    """Large blocks come and go on this host, and the script leaves the C library's memory alone.
+    """Check that large blocks come and go on this host, and the script does not configure the C library's memory.
 
     Raises:
         NotNeeded: it is not so.
@@ -153,10 +153,10 @@ def _freed_memory(state: State) -> None:
     if state.history.asked.target == "cuda":
         raise NotNeeded("the target is a CUDA device")
     if roles.kind != "on-policy" or not _convolves(roles):
-        raise NotNeeded("no network that rollouts train, of a class of this file, has convolutions")
+        raise NotNeeded("no network of this file that rollouts train has convolutions")
     for node in tree.of(ast.Attribute):
         if node.attr in ("mallopt", "malloc_trim"):
-            raise NotNeeded(f"line {node.lineno} steers the C library's memory itself")
+            raise NotNeeded(f"line {node.lineno} already configures the C library's memory")
 
 
 def _convolves(roles: Roles) -> bool:
@@ -169,11 +169,11 @@ PARTS = {
     "vectors": (_vector_instructions, ("os", "platform")),
     "memory": (_freed_memory, ("ctypes", "sys")),
 }
-"""The parts of the block: what says that a script does not need one, and the modules that its lines use."""
+"""The parts of the block: the check of whether a script needs one, and the modules that its lines use."""
 
 
 def _first_import(tree: Tree) -> int:
-    """The place among the module's statements of the first import that is not of the standard library.
+    """The index, among the module's statements, of the first import from outside the standard library.
 
     Raises:
         Skip: there is none, or one may be hidden in a block above it.
@@ -183,8 +183,8 @@ def _first_import(tree: Tree) -> int:
             if not _is_standard(stmt):
                 return place
         elif any(isinstance(n, (ast.Import, ast.ImportFrom)) and not _is_standard(n) for n in walk(stmt)):
-            raise Skip(f"line {stmt.lineno} holds an import that may load torch")
-    raise Skip("the module imports nothing at its top that may load torch")
+            raise Skip(f"line {stmt.lineno} contains an import that may load torch")
+    raise Skip("the module has no top-level import that may load torch")
 
 
 def _is_standard(stmt: ast.Import | ast.ImportFrom) -> bool:

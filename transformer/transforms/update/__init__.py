@@ -1,1 +1,1 @@
-"""Transforms of the phase that steps the optimizer; of other transforms they know what the history tells."""
+"""Transforms of the phase that steps the optimizer; they know other transforms only through the history."""

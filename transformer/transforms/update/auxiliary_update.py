@@ -1,4 +1,4 @@
-"""Extract what one minibatch of a further training phase computes into a function: auxiliary phases, other losses."""
+"""Extract the minibatch computation of further training phases: auxiliary phases, other losses."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ INFO = TransformInfo(
 
 
 def apply(state: State) -> Rewrite:
-    """Extract from every loop in the training loop, but the minibatch loop, that steps an optimizer.
+    """Extract from every loop in the training loop, except the minibatch loop, that steps an optimizer.
 
     Raises:
         Skip: there is no such loop, or none that can be moved.
@@ -83,7 +83,7 @@ def _further_loops(roles: Roles) -> list[Loop]:
 
 
 def _extract(state: State, edits: Edits, loop: Loop) -> tuple[Function, int]:
-    """Move the gathering up, and the computation into a function; it, and the number of its backward passes.
+    """Move the gathering up and the computation into a function; returns it and the number of its backward passes.
 
     Raises:
         Skip: it cannot be moved.
@@ -103,7 +103,7 @@ def _extract(state: State, edits: Edits, loop: Loop) -> tuple[Function, int]:
 
 
 def _region(roles: Roles, loop: Loop) -> list[ast.stmt]:
-    """From the first call of a network to the last step of an optimizer, in the innermost block that holds both.
+    """From the first call of a network to the last step of an optimizer, in the innermost block that contains both.
 
     Raises:
         Skip: there is no such region.
@@ -126,7 +126,7 @@ def _region(roles: Roles, loop: Loop) -> list[ast.stmt]:
 
 
 def _gathers(roles: Roles, region: list[ast.stmt]) -> list[ast.stmt]:
-    """Statements that take a minibatch's rows out of tensors, and depend on nothing that is computed in the region."""
+    """Statements that select a minibatch's rows from tensors, and depend on nothing computed in the region."""
     tensors, found = roles.get(Tensors), list[ast.stmt]()
     touched = changed_in_place(region)
     for at, stmt in enumerate(region):
@@ -144,7 +144,7 @@ def _gathers(roles: Roles, region: list[ast.stmt]) -> list[ast.stmt]:
 
 
 def _only_gathers(tree: Tree, node: ast.expr) -> bool:
-    """Whether an expression only picks, moves, casts or reshapes: it computes nothing and changes nothing."""
+    """Whether an expression only indexes, moves, casts or reshapes, without computing or changing anything."""
     if isinstance(node, (ast.Name, ast.Constant)):
         return True
     if isinstance(node, ast.Attribute):

@@ -1,4 +1,4 @@
-"""Take host reads and logging out of the part of the minibatch loop that computes."""
+"""Move host reads and logging out of the computing part of the minibatch loop."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ INFO = TransformInfo(
     ),
 )
 
-NOTHING = "no number is made of a tensor before the optimizer's step that could be made after it"
+NOTHING = "no tensor is read as a number before the optimizer's step that could be read after it"
 
 
 def apply(state: State) -> Rewrite:
@@ -77,7 +77,7 @@ def apply(state: State) -> Rewrite:
 
 
 def _each_region(state: State) -> Rewrite:
-    """Take logging out of each update region of a loop over environment steps.
+    """Move logging out of each update region of a loop over environment steps.
 
     Raises:
         Skip: nothing in them logs or reads a tensor on the host, or it must stay.
@@ -106,7 +106,7 @@ class Deferral:
     """The edits of one minibatch loop, or of one update region of a loop over environment steps."""
 
     def __init__(self, state: State, loop: Loop, block: list[ast.stmt], last: int) -> None:
-        """What is computed ends in the block's statement at `last`, which is, or holds, the optimizer's step."""
+        """The computation ends with the block's statement at `last`, which is or contains the optimizer's step."""
         roles = state.roles
         self.state, self.tree = state, state.tree
         self.edits = Edits(state.source)
@@ -128,7 +128,7 @@ class Deferral:
         self._sinking = self._sinkable()
 
     def visit(self, stmt: ast.stmt, *, collected: bool = True) -> None:
-        """Defer what can be deferred in a statement and in `with` blocks below it; lists only where `collected`."""
+        """Defer what can be deferred in a statement and in `with` blocks below it; lists only if `collected`."""
         if isinstance(stmt, ast.With):
             for inner in stmt.body:
                 self.visit(inner, collected=collected)
@@ -140,7 +140,7 @@ class Deferral:
                 self.warnings.append(self.state.warning(stmt, "LC101", waits))
 
     def visit_below(self) -> None:
-        """Keep as tensors the numbers that are collected below the optimizer's step."""
+        """Keep numbers that are collected below the optimizer's step as tensors."""
         leaves = any(isinstance(s, (ast.Break, ast.Continue, ast.Return)) for s in statements(self.below))
         for stmt in statements(self.below):
             if isinstance(stmt, ast.With) or (not leaves and self._collects(stmt)):
@@ -181,7 +181,7 @@ class Deferral:
             self._stacked.add(name)
             uses = self._uses(name)
             learn = self.state.roles.phases.learn
-            if any(self._is_quoted(use) for use in uses):  # an f-string need not spell it out
+            if any(self._is_quoted(use) for use in uses):  # an f-string need not contain the conversion
                 self.edits.after(learn, f"{name} = {self._numbers(name, learn)}")
                 uses = [use for use in uses if not self._is_below(use)]
             for use in uses:
@@ -189,7 +189,7 @@ class Deferral:
         return True
 
     def _is_plain_list(self, name: str) -> bool:
-        """A list that starts empty, grows only by new tensors' numbers, and is read only after the minibatches."""
+        """Whether a list starts empty, grows only by numbers of new tensors, and is read only after the minibatches."""
         definitions = list(self.state.roles.assignments(name))
         if not definitions or not all(isinstance(v, ast.List) and not v.elts for _, v in definitions):
             return False
@@ -209,37 +209,38 @@ class Deferral:
         one_dtype = len(growing) == 1 or all(_is_mean(tensor) for tensor in growing)
         kept, uses = any(stmt not in self._turn for stmt, _ in definitions), self._uses(name)
         quoted = [use for use in uses if self._is_quoted(use)]
-        if quoted:  # what stands below the minibatches is then given floats there
+        if quoted:  # later reads then get floats
             ours = (self._is_below(use) and self.tree.scope_of(use) is self.state.roles.scope for use in quoted)
             if kept or not all(ours):
                 return False
             uses = [use for use in uses if use not in quoted]
         elif len(uses) > 1 and not all(self._is_harmless(self.tree.parents[use]) for use in uses):
-            return False  # what one of them does to the list, others see
+            return False  # others would see what one of them does to the list
         return one_dtype and self._always_runs() and all(self._may_be_stacked(use, kept) for use in uses)
 
     def _is_below(self, use: ast.Name) -> bool:
-        """Whether a use stands below all minibatches of a turn."""
+        """Whether a use is below all minibatches of a turn."""
         return use.lineno > (self.state.roles.phases.learn.end_lineno or 0)
 
     def _is_quoted(self, node: ast.expr) -> bool:
-        """Whether a node stands in an f-string."""
+        """Whether a node is inside an f-string."""
         return any(isinstance(n, ast.JoinedStr) for n in self.tree.ancestors(node))
 
     def _numbers(self, name: str, stmt: ast.stmt) -> str:
-        """A list of tensors as numbers, where a statement reads it or behind the minibatches: read at once or singly.
+        """The text that turns a list of tensors into numbers, for a statement that reads it: all at once, or one by
+        one.
 
-        torch.stack needs one at least. Without any minibatch (`--update-epochs 0`) the original may go on, with a mean
-        of nan. It does not where it reads, whenever it comes to the statement, a name that the minibatches alone bind;
-        and there was no minibatch in the first turn if there is none in a later one, where the loops run over what has
-        the same length in each.
+        torch.stack needs at least one tensor. Without any minibatch (`--update-epochs 0`) the original may continue,
+        with a mean of nan. It does not if reaching the statement always involves reading a name that only the
+        minibatches bind; and if the loops run equally often in each turn, a turn without minibatches implies that the
+        first had none.
         """
         full = self._has_as_many_each_turn and self._surely_reads_result(stmt)
         return f"torch.stack({name}).tolist()" if full else f"[x.item() for x in {name}]"
 
     @cached_property
     def _has_as_many_each_turn(self) -> bool:
-        """Whether there are as many minibatches in each turn, all of which come to the optimizer's step."""
+        """Whether each turn has the same number of minibatches, all of which reach the optimizer's step."""
         if any(isinstance(s, (ast.Break, ast.Continue, ast.Return)) for s in statements(self.computing)):
             return False
         loops = [self.loop, *self.tree.loops_around(self.loop)]
@@ -250,10 +251,10 @@ class Deferral:
         )
 
     def _surely_reads_result(self, stmt: ast.stmt) -> bool:
-        """Whether a name is read that only minibatches bind, before the turn comes to a statement or after it."""
+        """Whether, before or after a statement, the turn always reads a name that only minibatches bind."""
         phases = self.state.roles.phases
         around = [*takewhile(lambda n: n is not phases.loop, self.tree.ancestors(stmt))]
-        if any(isinstance(n, TRY) for n in around):  # what fails there goes on
+        if any(isinstance(n, TRY) for n in around):  # an error there does not stop the run
             return False
         for outer in (stmt, *(n for n in around if isinstance(n, ast.stmt))):
             block = self.tree.block(outer)
@@ -266,7 +267,7 @@ class Deferral:
         return False
 
     def _is_steady(self, node: ast.expr, where: ast.stmt, depth: int = 4) -> bool:
-        """Whether a number, or the length of what a known function makes of numbers, is the same in each turn."""
+        """Whether a number, or the length of a known function's result, is the same in each turn."""
         for part in walk(node):
             if isinstance(part, ast.Call) and not (
                 (isinstance(part.func, ast.Name) and part.func.id in ("range", "enumerate", "int"))
@@ -287,12 +288,12 @@ class Deferral:
         return True
 
     def _is_bound_by_minibatches(self, name: str, stmt: ast.stmt) -> bool:
-        """Whether nothing else has bound a name where a statement reads it."""
+        """Whether nothing but the minibatches has bound a name when a statement reads it."""
         bindings = self.tensors.bindings(name, stmt) - {None}
         return bool(bindings) and bindings <= self._inside
 
     def _always_runs(self) -> bool:
-        """Whether each turn of the minibatch loop fills a list that is filled in it."""
+        """Whether each turn of the minibatch loop fills a list."""
         inner: ast.stmt = self.loop
         while inner is not self.state.roles.phases.learn:
             outer = self.tree.parents[inner]
@@ -305,10 +306,9 @@ class Deferral:
         return True
 
     def _may_be_stacked(self, use: ast.Name, kept: bool) -> bool:
-        """Whether a list's use is an argument or an item, where the list is known to hold something.
+        """Whether a list is used as an argument or an item, and is known not to be empty.
 
-        A list that is `kept` from turn to turn, or used between the minibatches, must not be kept by others too, who
-        would see it grow.
+        If the list is `kept` from turn to turn, or used between minibatches, nothing else may keep it and see it grow.
         """
         parent = self.tree.parents[use]
         grows = use.lineno <= (self.state.roles.phases.learn.end_lineno or 0)
@@ -329,7 +329,7 @@ class Deferral:
         return False
 
     def _uses(self, name: str) -> list[ast.Name]:
-        """Reads of a list's value; growing it is none."""
+        """Reads of a list's value; appending is not one."""
         growing = {n for s in statements(self.state.roles.scope.body) if _appended(s) for n in walk(_grown(s))}
         return [
             n
@@ -372,14 +372,14 @@ class Deferral:
     # logging
 
     def _sinks(self, stmt: ast.stmt) -> bool:
-        """Move a statement that only reports below the optimizer's step, which changes nothing that it reads."""
+        """Move a statement that only reports below the optimizer's step, if that changes nothing it reads."""
         if stmt not in self._sinking:
             return False
         self.edits.after(self.last, [self.edits.move(stmt)])
         return True
 
     def _sinkable(self) -> set[ast.stmt]:
-        """The reports that may be moved. One that stays keeps those above it, so that their order stays."""
+        """The reports that may be moved. To keep the order, a report that stays also keeps those above it."""
         found: set[ast.stmt] = set()
         rebound: set[str] = set()
         for stmt in reversed(self.computing[:-1]):
@@ -398,7 +398,7 @@ class Deferral:
         return all(self._is_harmless(n) for n in walk(stmt) if isinstance(n, ast.Call))
 
     def _is_harmless(self, node: ast.AST) -> bool:
-        """Whether a call is known to compute or report a value and to do nothing else: it draws no random number."""
+        """Whether a call is known only to compute or report a value, without drawing random numbers."""
         if not isinstance(node, ast.Call):
             return True
         if is_report(self.tree, node):
@@ -417,7 +417,7 @@ class Deferral:
         )
 
     def _is_settled(self, node: ast.Name, stmt: ast.stmt) -> bool:
-        """Whether what a report reads through a name is the same after the optimizer's step."""
+        """Whether the value that a report reads through a name is the same after the optimizer's step."""
         if node.id in self.tree.imports or (
             hasattr(builtins, node.id) and not list(self.state.roles.assignments(node.id))
         ):
@@ -438,7 +438,7 @@ class Deferral:
         return self._memory.is_left_alone(node, self._inside) or all(b is not None and _is_counter(b) for b in bindings)
 
     def _may_report(self, node: ast.AST) -> bool:
-        """Whether a node prints or logs, to judge by its name; `ratio.log()` does not."""
+        """Whether a node prints or logs, judged by its name; `ratio.log()` does not."""
         if not isinstance(node, ast.Call):
             return False
         if isinstance(node.func, ast.Name):
@@ -461,7 +461,7 @@ class Deferral:
         return {n for s in new for n in access(s).binds - elsewhere}
 
     def _is_buffer(self, node: ast.Attribute) -> bool:
-        """Whether an attribute of a network is one that its class registers as a buffer, and that nothing sets."""
+        """Whether an attribute of a network is a buffer that its class registers and nothing sets."""
         roles = self.state.roles
         if not isinstance(node.value, ast.Name) or node.value.id not in roles.modules or roles.kind != "off-policy":
             return False
@@ -508,7 +508,7 @@ _MAYBE_LEFT_OUT = (ast.IfExp, ast.BoolOp, ast.Compare, ast.ListComp, ast.SetComp
 
 
 def _always_read(stmt: ast.stmt) -> set[str]:
-    """Names that a statement reads before anything in it can be left out."""
+    """Names that a statement reads before any part of it may be skipped."""
     if isinstance(stmt, (*TRY, ast.FunctionDef, ast.ClassDef)):
         return set()
     found, left = set(), [*children(stmt)]
@@ -526,7 +526,7 @@ def _is_mean(node: ast.expr) -> bool:
 
 
 COMPUTES = names(*OF, memory=("new", "shared", "number"), draws=False) - names(*OF, draws=True)
-"""Functions of torch and numpy, and methods of tensors, that change nothing and draw no random number."""
+"""Functions of torch and numpy, and methods of tensors, that change nothing and draw no random numbers."""
 LIBRARIES = ("torch", "numpy", "math", "torch.linalg", "numpy.linalg")
 CLOCKS = ("time.time", "time.perf_counter", "time.monotonic")
 
@@ -567,7 +567,7 @@ def _grown(stmt: ast.stmt) -> ast.AST:
 
 
 def _is_scalar(node: ast.expr) -> bool:
-    """Whether a tensor has no dimensions: it ends in a reduction over all of them."""
+    """Whether a tensor has no dimensions: the expression ends in a full reduction."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         return node.func.attr in REDUCES and not node.args and not node.keywords
     return False

@@ -1,4 +1,4 @@
-"""Add what a minibatch gives to lists below the optimizer's step, not in its computation."""
+"""Append a minibatch's results to lists below the optimizer's step, not in its computation."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ INFO = TransformInfo(
 )
 
 NUMBERS, MEANS = ("item", "tolist", "detach"), REDUCES
-"""Methods of tensors whose results carry no graph, and those whose results carry none where gradients are off."""
+"""Methods of tensors whose results have no graph, and those whose results have none if gradients are disabled."""
 CLIPPING = "torch.nn.utils.clip_grad_norm_"
-"""It returns the norm of gradients, which have no graph themselves."""
+"""Returns the norm of gradients, which have no graph themselves."""
 
 
 def apply(state: State) -> Rewrite:
-    """Give each list that grows in the computation of a minibatch a list of the minibatch's own.
+    """Give each list that grows in the computation of a minibatch a new list per minibatch.
 
     Raises:
-        Skip: none grows there, or it may be looked at before the step.
+        Skip: none grows there, or one may be read before the step.
     """
     roles, edits, reasons = state.roles, Edits(state.source), list[str]()
     for region in _regions(roles):
@@ -81,7 +81,7 @@ def apply(state: State) -> Rewrite:
 
 
 def _regions(roles: Roles) -> list[list[ast.stmt]]:
-    """The statements that compute on a minibatch, up to the optimizer's step; several where steps are stored.
+    """The statements that compute on a minibatch, up to the optimizer's step; several regions if steps are stored.
 
     Raises:
         Skip: there are none.
@@ -95,7 +95,7 @@ def _regions(roles: Roles) -> list[list[ast.stmt]]:
 
 
 def _grown(stmt: ast.stmt) -> ast.Name | None:
-    """The list that a statement makes longer by one element, and does nothing else."""
+    """The list to which a statement appends one element, without doing anything else."""
     if isinstance(stmt, ast.AugAssign) and isinstance(stmt.op, ast.Add) and isinstance(stmt.value, ast.List):
         return stmt.target if isinstance(stmt.target, ast.Name) else None
     call = stmt.value if isinstance(stmt, ast.Expr) else None
@@ -105,16 +105,16 @@ def _grown(stmt: ast.stmt) -> ast.Name | None:
 
 
 def _made_in(region: list[ast.stmt], name: str) -> bool:
-    """Whether a minibatch makes the list that it fills."""
+    """Whether a minibatch creates the list that it fills."""
     targets = [t for s in statements(region) if isinstance(s, ast.Assign) for t in s.targets]
     return any(isinstance(n, ast.Name) and n.id == name for t in targets for n in walk(t))
 
 
 def _obstacle(roles: Roles, region: list[ast.stmt], name: str, places: list[ast.Name]) -> str | None:
-    """Why a list must grow where it does; None where nothing may see it, under whatever name, before the step.
+    """Why a list must grow in place; None if nothing may see it, by any name, before the step.
 
-    It is empty where the epochs begin. Where it is named nowhere else until they end it has no other name; nor has it
-    where it is read between the minibatches, and the world of the script knows none.
+    It is empty when the epochs begin. If nothing else mentions it until they end, it has no other name; if it is read
+    between the minibatches, World must know no other name for it.
     """
     tree, epochs = roles.tree, _filling(roles, region, name)
     if epochs is None:
@@ -137,23 +137,24 @@ def _obstacle(roles: Roles, region: list[ast.stmt], name: str, places: list[ast.
         if node in computing:
             return f"{grows}, and line {node.lineno} uses it there"
         if node in filled and not isinstance(node.ctx, ast.Load):
-            return f"{grows}, and line {node.lineno} makes another of it"
+            return f"{grows}, and line {node.lineno} rebinds it"
         if node in filled and not only:
-            return f"{grows}, and line {node.lineno} uses it before the epochs have ended, perhaps by another name"
+            return f"{grows}, and line {node.lineno} uses it before the epochs have ended, perhaps through another name"
     for place in places:
         stmt = tree.statement(place)
         around = [n for n in tree.ancestors(stmt) if any(n in walk(s) for s in region)]
         if not all(isinstance(n, (ast.If, ast.With)) for n in around):
-            return f"line {stmt.lineno} is repeated, or a function's"
-        if not all(_is_plain(roles, element, stmt) for element in _elements(stmt)):
-            return f"line {stmt.lineno} adds what may have a graph"
+            return f"line {stmt.lineno} is repeated, or in a function"
+        if not all(_has_no_graph(roles, element, stmt) for element in _elements(stmt)):
+            return f"line {stmt.lineno} appends what may have a graph"
         if stmt is region[0] or region[0] in around:
-            return f"line {stmt.lineno} stands in the first statement that computes"
+            return f"line {stmt.lineno} is in the first statement that computes"
     return None
 
 
 def _filling(roles: Roles, region: list[ast.stmt], name: str) -> ast.stmt | None:
-    """The loop in which a list is filled: around the minibatches or theirs, below what empties it in the same block."""
+    """The loop that fills a list: around the minibatches or over them, below the statement of the same block that
+    empties it."""
     loop = roles.tree.loops_around(region[0])[0]
     outer = roles.tree.ancestors(loop)
     for stmt in (loop, *(n for n in outer if isinstance(n, ast.stmt))):
@@ -166,7 +167,7 @@ def _filling(roles: Roles, region: list[ast.stmt], name: str) -> ast.stmt | None
 
 
 def _empties(stmt: ast.stmt, name: str) -> bool:
-    """Whether a statement gives a name a new empty list."""
+    """Whether a statement binds a name to a new empty list."""
     if not isinstance(stmt, ast.Assign) or len(stmt.targets) != 1:
         return False
     named = (value for target, value in pairwise(stmt) if isinstance(target, ast.Name) and target.id == name)
@@ -181,16 +182,16 @@ def _elements(stmt: ast.stmt) -> list[ast.expr]:
     return stmt.value.args
 
 
-def _is_plain(roles: Roles, element: ast.expr, stmt: ast.stmt, depth: int = 3) -> bool:
-    """Whether an element is a number, or a tensor without a graph, by how it is made."""
+def _has_no_graph(roles: Roles, element: ast.expr, stmt: ast.stmt, depth: int = 3) -> bool:
+    """Whether an element is a number or a tensor without a graph, judged by how it is made."""
     if isinstance(element, ast.UnaryOp):
-        return _is_plain(roles, element.operand, stmt, depth)
+        return _has_no_graph(roles, element.operand, stmt, depth)
     if isinstance(element, ast.Name):
         made = [
             (b, b.value) if isinstance(b, ast.Assign) and [type(t) for t in b.targets] == [ast.Name] else None
             for b in roles.get(Tensors).bindings(element.id, stmt)
         ]
-        return bool(made and depth) and all(m is not None and _is_plain(roles, m[1], m[0], depth - 1) for m in made)
+        return bool(made and depth) and all(m is not None and _has_no_graph(roles, m[1], m[0], depth - 1) for m in made)
     if isinstance(element, ast.Constant) or calls_method(element, *NUMBERS):
         return True
     if roles.tree.calls(element, "torch.tensor", CLIPPING):

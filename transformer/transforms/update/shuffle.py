@@ -1,4 +1,4 @@
-"""Shuffle on the device: torch.randperm(...).split(...) in place of a shuffled numpy index array."""
+"""Shuffle on the device: torch.randperm(...).split(...) instead of a shuffled numpy index array."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ ANOTHER_ORDER = (
     "torch draws the permutations, not numpy: with one seed, both scripts differ from the first minibatch on; "
     "with --ignore shuffle, and no flags, they print the same"
 )
-"""What is told where the order of minibatches is another than the original's."""
+"""The note to show if the order of minibatches differs from the original's."""
 LOOKS = frozenset("initial_seed get_rng_state get_rng_state_all".split())
-"""What looks at a random state."""
+"""Functions that read a random state."""
 
 
 @dataclass
@@ -61,7 +61,7 @@ class Pattern:
     indices: str
     size: ast.expr
     shuffle: ast.stmt | None
-    """None where torch has drawn the permutation already."""
+    """None if torch already draws the permutation."""
     definition: ast.Assign | None
     loop: ast.For
     start: str
@@ -69,7 +69,7 @@ class Pattern:
     slices: list[ast.Assign]
     minibatch: str
     on_device: bool
-    """Whether a minibatch's indices are a tensor already, on the device that the data is on."""
+    """Whether a minibatch's indices are already a tensor on the device of the data."""
 
 
 def apply(state: State) -> Rewrite:
@@ -96,7 +96,7 @@ def apply(state: State) -> Rewrite:
             edits.remove(cut)
         edits.substitute(found.loop.target, found.minibatch)
         edits.substitute(found.loop.iter, f"{found.indices}.split({chunk})")
-        note = f"{found.indices} is drawn by torch.randperm already; only its slices become split()"
+        note = f"{found.indices} is already drawn by torch.randperm; only its slices become split()"
         return Rewrite(edits, history, (note,))
     for stmt in (found.shuffle, found.definition, *found.slices):
         if stmt is not None:
@@ -110,17 +110,17 @@ def apply(state: State) -> Rewrite:
 
 _TAKEN = [ast.arg(name) for name in ("sampler", "batch_size", "drop_last")]
 SAMPLER = ast.Lambda(ast.arguments([], _TAKEN, None, [], [], None, []), ast.Constant(None))
-"""What a BatchSampler takes."""
+"""The parameters of BatchSampler."""
 SAMPLERS = ("torch.utils.data", "torch.utils.data.sampler")
 
 
 def _from_sampler(state: State) -> Rewrite | None:
-    """The rewrite without `BatchSampler(SubsetRandomSampler(range(n)), size, drop_last)`; None where it has none.
+    """The rewrite without `BatchSampler(SubsetRandomSampler(range(n)), size, drop_last)`; None if it is not there.
 
-    That sampler draws one torch.randperm(n) from torch's generator, as what takes its place does.
+    That sampler draws one torch.randperm(n) from torch's generator, as the replacement does.
 
     Raises:
-        Skip: another sampler, or what the minibatches are needed for besides indexing tensors.
+        Skip: there is another sampler, or the minibatches are used for more than indexing tensors.
     """
     tree, roles = state.tree, state.roles
     loop, text = roles.minibatch_loop, tree.text
@@ -130,14 +130,14 @@ def _from_sampler(state: State) -> Rewrite | None:
     assert isinstance(call, ast.Call)
     bound = bind_arguments(SAMPLER, call)
     if bound is None or not isinstance(loop.target, ast.Name) or loop.orelse:
-        raise Skip("the minibatches' BatchSampler is not given a sampler, a size and drop_last")
+        raise Skip("the minibatches' BatchSampler does not get a sampler, a size and drop_last")
     given = bound.given
     sampler, made = given["sampler"], None
     if isinstance(sampler, ast.Name):
         uses = [n for n in tree.of(ast.Name) if n.id == sampler.id]
         assigned = list(roles.assignments(sampler.id))
         if len(assigned) != 1 or len(uses) != 2 or assigned[0][1] is not assigned[0][0].value:
-            raise Skip(f"{sampler.id} is used for more than the minibatches")
+            raise Skip(f"{sampler.id} is used for more than minibatches")
         made, sampler = assigned[0]
     whole = sampler.args[0] if isinstance(sampler, ast.Call) and len(sampler.args) == 1 else None
     if not tree.calls(sampler, *(f"{m}.SubsetRandomSampler" for m in SAMPLERS)) or not isinstance(whole, ast.Call):
@@ -146,7 +146,7 @@ def _from_sampler(state: State) -> Rewrite | None:
         raise Skip("the minibatches' indices come from another sampler than SubsetRandomSampler(range(batch size))")
     drop = given["drop_last"]
     if not isinstance(drop, ast.Constant):
-        raise Skip("whether a last, smaller minibatch is dropped cannot be told")
+        raise Skip("it is not known whether a last, smaller minibatch is dropped")
     if made is not None:
         _check_same(roles, whole.args[0], made, loop)
     tensors, name = roles.get(Tensors), loop.target.id
@@ -154,7 +154,7 @@ def _from_sampler(state: State) -> Rewrite | None:
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) and roles.is_ours(node):
             ours = tree.scope_of(node) is not roles.scope or loop in tensors.bindings(name, tree.statement(node))
             if ours and not _is_index(tree, tensors, node):
-                raise Skip(f"line {node.lineno} uses {name} for more than to index a tensor")
+                raise Skip(f"line {node.lineno} uses {name} for more than indexing a tensor")
     edits = Edits(state.source)
     device = f", device={roles.device}" if roles.device else ""
     size, chunk = text(whole.args[0]), text(given["batch_size"])
@@ -171,7 +171,7 @@ def _from_sampler(state: State) -> Rewrite | None:
 
 
 def _check_not_seeded(roles: Roles) -> None:
-    """Only draws may come from the generators while training: who seeds them there chooses the permutations.
+    """Check that training only draws from the generators: seeding them there would determine the permutations.
 
     Raises:
         Skip: something else may.
@@ -187,11 +187,12 @@ def _check_not_seeded(roles: Roles) -> None:
         else:
             other = last not in LOOKS and ("seed" in last or "rng" in last)
         if other and not runs_before_training(roles, node):
-            raise Skip(f"line {getattr(node, 'lineno', 0)} sets a random state, from which the permutations may follow")
+            raise Skip(f"line {getattr(node, 'lineno', 0)} sets a random state, which may determine the permutations")
 
 
 def _with_sizes(roles: Roles, size: ast.expr, chunk: ast.expr) -> History:
-    """With what tells whether all minibatches have one size, in names that are bound above the training loop."""
+    """The history with a test for whether all minibatches have the same size, in names bound above the training
+    loop."""
     rest = ast.BinOp(size, ast.Mod(), chunk)
     try:
         above = _Above(roles).visit(copied(rest))
@@ -202,18 +203,18 @@ def _with_sizes(roles: Roles, size: ast.expr, chunk: ast.expr) -> History:
 
 
 class _Unknown(Exception):
-    """A name has no value that is known above the training loop."""
+    """A name without a known value above the training loop."""
 
 
 class _Above(ast.NodeTransformer):
-    """Puts values in the place of names that the training loop binds."""
+    """Substitutes the values of names that the training loop binds."""
 
     def __init__(self, roles: Roles) -> None:
         self._roles = roles
         self._inside: list[str] = []
 
     def _value(self, name: str) -> ast.expr | None:
-        """The only value that a name is given anywhere in the training scope."""
+        """The only value to which a name is bound in the training scope."""
         made = [value for _, value in self._roles.assignments(name)]
         others = [s for s in statements(self._roles.scope.body) if name in access(s).binds]
         return made[0] if len(made) == 1 == len(others) else None
@@ -222,7 +223,7 @@ class _Above(ast.NodeTransformer):
         if node.id not in self._roles.variant:
             return node
         value = self._value(node.id)
-        if value is None or node.id in self._inside or not _is_plain(value):
+        if value is None or node.id in self._inside or not _is_repeatable(value):
             raise _Unknown
         self._inside.append(node.id)
         told = self.visit(copied(value))
@@ -231,8 +232,8 @@ class _Above(ast.NodeTransformer):
         return told
 
 
-def _is_plain(value: ast.expr) -> bool:
-    """Whether a value may be computed a second time: a sum, a name, a number, or a rounding of one."""
+def _is_repeatable(value: ast.expr) -> bool:
+    """Whether a value may be computed twice: a sum, a name, a number, or a rounding of one."""
     if isinstance(value, ast.Call):
         return ast.unparse(value.func) in ("int", "max", "min") and not value.keywords
     return isinstance(value, (ast.BinOp, ast.Name, ast.Attribute, ast.Constant))
@@ -247,11 +248,11 @@ def _match(roles: Roles) -> Pattern:
     if drawn:
         split = isinstance(span, ast.Call) and ast.unparse(span.func) == f"{ast.unparse(drawn[0])}.split" and span.args
         sizes = _with_sizes(roles, drawn[0].args[0], split[0]) if split else None
-        raise NotNeeded("the minibatches are drawn by torch.randperm already", sizes)
+        raise NotNeeded("the minibatches are already drawn by torch.randperm", sizes)
     named = root(span.func if isinstance(span, ast.Call) else span)
     bound = [value for _, value in roles.assignments(named)]
     if bound and all(_drawn_by_torch(roles.tree, value) is not None for value in bound):
-        raise NotNeeded(f"the minibatches are drawn by torch.randperm already, as {named}")
+        raise NotNeeded(f"the minibatches are already drawn by torch.randperm, as {named}")
     if not isinstance(span, ast.Call) or ast.unparse(span.func) != "range" or len(span.args) != 3:
         raise _unmatched(roles.tree, "the minibatch loop does not run over range(0, batch size, minibatch size)")
     if not is_number(span.args[0], 0):
@@ -266,9 +267,9 @@ def _match(roles: Roles) -> Pattern:
 
 
 def _slices(roles: Roles, loop: ast.For, start: str, chunk: ast.expr) -> tuple[list[ast.Assign], str, str, bool]:
-    """The statements that cut out a minibatch, the array's name and the minibatch's, and whether that is a tensor.
+    """The statements that slice a minibatch, the names of the array and the minibatch, and whether that is a tensor.
 
-    They are `end = start + size` and `mb = indices[start:end]`, and what makes a tensor of that.
+    They are `end = start + size`, `mb = indices[start:end]`, and a conversion to a tensor.
     """
     assert isinstance(loop.iter, ast.Call)
     used: list[ast.Assign] = []
@@ -304,14 +305,14 @@ PERMUTING = frozenset("shuffle permutation permuted randperm RandomSampler Subse
 
 
 def _unmatched(tree: Tree, reason: str) -> Skip:
-    """The skip of minibatches that are made otherwise: not needed where nothing in the script draws a permutation."""
+    """The skip of minibatches made in another way: not needed if nothing in the script draws a permutation."""
     return (NotNeeded if PERMUTING.isdisjoint(tree.mentioned) else Skip)(reason)
 
 
 def _as_numpy(roles: Roles, value: ast.expr) -> tuple[ast.expr, bool]:
-    """What a tensor of 64-bit integers is made of, and whether it is on the device that the data is on.
+    """The source of a tensor of 64-bit integers, and whether the tensor is on the device of the data.
 
-    An expression that makes no such tensor, in a way that is known, is returned as it is.
+    An expression that makes no such tensor in a known way is returned as it is.
     """
     made, whole = False, value
     devices: set[str | None] = {None} if roles.device is None else set()
@@ -332,7 +333,7 @@ def _as_numpy(roles: Roles, value: ast.expr) -> tuple[ast.expr, bool]:
 
 
 def _source(roles: Roles, loop: ast.For, indices: str) -> tuple[ast.stmt | None, ast.Assign | None, ast.expr]:
-    """The statement that shuffles, the array's definition where it then goes, and the number of indices."""
+    """The statement that shuffles, the array's definition if it then becomes unused, and the number of indices."""
     tree = roles.tree
     block = tree.block(loop)
     definitions = list(roles.assignments(indices))
@@ -356,7 +357,7 @@ def _source(roles: Roles, loop: ast.For, indices: str) -> tuple[ast.stmt | None,
 
 
 def _check_kept(roles: Roles, found: Pattern) -> None:
-    """The minibatches are cut at once: their size, and the indices, must stay what they are while they are used.
+    """Check that minibatch size and indices do not change while in use, because all minibatches are cut at once.
 
     Raises:
         Skip: a minibatch may change one of them.
@@ -374,7 +375,7 @@ def _check_kept(roles: Roles, found: Pattern) -> None:
 
 
 def _check_same(roles: Roles, size: ast.expr, definition: ast.stmt, loop: ast.For) -> None:
-    """The number of indices must be what it was when the array was made.
+    """Check that the number of indices is what it was when the array was made.
 
     Raises:
         Skip: it may not be.
@@ -407,13 +408,14 @@ def _shuffles(tree: Tree, call: ast.Call, indices: str) -> bool:
 
 
 def _check_uses(roles: Roles, found: Pattern) -> list[ast.Call]:
-    """The start, the end and the array must be needed for nothing else; minibatch indices must index tensors.
+    """Check that start, end and array are used for nothing else, and minibatch indices only index tensors.
 
     Returns:
-        the calls of numpy.arange that make grids of indices, of which a minibatch takes its environments' columns.
+        the calls of numpy.arange that make grids of indices, from which a minibatch takes the columns of its
+        environments.
 
     Raises:
-        Skip: they are.
+        Skip: there are other uses.
     """
     tree = roles.tree
     removed = {n for s in (found.shuffle, found.definition, *found.slices) if s for n in walk(s)}
@@ -425,7 +427,7 @@ def _check_uses(roles: Roles, found: Pattern) -> list[ast.Call]:
     tensors = roles.get(Tensors)
     grids: list[ast.Call] = []
     for node in tree.of(ast.Name):
-        changed = isinstance(tree.parents[node], ast.AugAssign)  # `start += 1` needs what it was
+        changed = isinstance(tree.parents[node], ast.AugAssign)  # `start += 1` needs its old value
         if node in removed or not (isinstance(node.ctx, (ast.Load, ast.Del)) or changed):
             continue
         if node.id not in helpers and node.id != found.minibatch:
@@ -444,21 +446,21 @@ def _check_uses(roles: Roles, found: Pattern) -> list[ast.Call]:
         elif not roles.is_ours(node):
             continue
         if node.id == found.minibatch:
-            raise Skip(f"line {node.lineno} uses {node.id} for more than to index a tensor")
-        raise Skip(f"line {node.lineno} uses {node.id} too, which should be the minibatches' alone")
+            raise Skip(f"line {node.lineno} uses {node.id} for more than indexing a tensor")
+        raise Skip(f"line {node.lineno} also uses {node.id}, which only the minibatches may use")
     return list(dict.fromkeys(grids))
 
 
 def _is_index(tree: Tree, tensors: Tensors, node: ast.Name) -> bool:
-    """Whether minibatch indices are used as a tensor serves as well: to index one, or for their number."""
+    """Whether a use of minibatch indices works with a tensor too: indexing one, or taking their number."""
     parent = tree.parents[node]
     indexed = _indexed(tree, node)
     if indexed is not None:
         return tensors.tensor(indexed.value)
     if isinstance(parent, ast.Call):
-        made = tree.calls(parent, "torch.as_tensor") and parent.args[:1] == [node]  # an index tensor as it is
+        made = tree.calls(parent, "torch.as_tensor") and parent.args[:1] == [node]  # converts the indices to a tensor
         return made or ast.unparse(parent.func) == "len"
-    size = isinstance(parent, ast.Attribute) and parent.attr == "shape"  # which prints differently, so only shape[0]
+    size = isinstance(parent, ast.Attribute) and parent.attr == "shape"  # a shape prints differently, so only shape[0]
     item = tree.parents[parent]
     return size and isinstance(item, ast.Subscript) and item.value is parent and is_number(item.slice, 0)
 
@@ -477,7 +479,7 @@ def _is_all(node: ast.expr) -> bool:
 
 
 def _grid(roles: Roles, tensors: Tensors, node: ast.Name) -> ast.Call | None:
-    """The numpy.arange of `grid = np.arange(n).reshape(steps, envs)`, used in `mb = grid[:, node].ravel()` alone.
+    """The numpy.arange of `grid = np.arange(n).reshape(steps, envs)`, used only in `mb = grid[:, node].ravel()`.
 
     As tensors, the grid holds the same integers, its columns the same indices in the same order.
     """

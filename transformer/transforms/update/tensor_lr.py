@@ -11,7 +11,7 @@ from transformer.facts.python import does
 from transformer.facts.torch_api import optimizers
 from transformer.recognition import kept_optimizers
 from transformer.recognition.arguments import plain_option
-from transformer.recognition.learning_rate import Uses
+from transformer.recognition.learning_rate import RateUses
 from transformer.recognition.roles import Optimizer, Roles
 from transformer.state import State
 from transformer.syntax.query import calls_method, children, root, walk
@@ -57,7 +57,7 @@ INFO = TransformInfo(
 
 CONSTANT = "the learning rate never changes and stays a float"
 SHOWN = 40
-"""Characters of an expression that a reason still shows."""
+"""The maximum number of characters of an expression shown in a reason."""
 CAPTURABLE, COUNTING, TENSOR_LR = optimizers(capturable=True), optimizers(counting=True), optimizers()
 
 
@@ -65,11 +65,11 @@ def apply(state: State) -> Rewrite:
     """Edit every optimizer that torch.optim made.
 
     Raises:
-        Skip: no optimizer needs it, or none can take it.
+        Skip: no optimizer needs it, or none supports it.
     """
     edits = Edits(state.source)
     notes: list[str] = []
-    reasons = dict[str, None]()  # each once: an optimizer that is made many times has but one name
+    reasons = dict[str, None]()  # each reason once: an optimizer made in many places has one name
     captured, steady, shared = list[bool](), set[str](), set[ast.AST]()
     constant: list[str] = []
     for optimizer in state.roles.optimizers:
@@ -93,16 +93,16 @@ def apply(state: State) -> Rewrite:
 def _edit(
     state: State, edits: Edits, optimizer: Optimizer, shared: set[ast.AST], notes: list[str], constant: list[str]
 ) -> bool:
-    """Edit one optimizer, and what it shares with others but once; whether a CUDA graph may then capture its step.
+    """Edit one optimizer, and once what it shares with others; whether a CUDA graph may then capture its step.
 
-    What the reader is told of it is added to `notes`, and its name to `constant` where its rate never changes.
+    Notes for the reader are added to `notes`, and the optimizer's name to `constant` if its rate never changes.
 
     Raises:
         Skip: its learning rate stays a float.
     """
     tree, roles = state.tree, state.roles
     if optimizer.kind not in TENSOR_LR:
-        raise Skip(f"{optimizer.kind or 'its class'} is not known to take a tensor learning rate")
+        raise Skip(f"{optimizer.kind or 'its class'} is not known to accept a tensor learning rate")
     elsewhere, counting = tree.scope_of(optimizer.stmt) is not roles.scope, optimizer.kind in COUNTING
     several = len(kept_optimizers.making(roles, optimizer.name)) > 1
     if several and not (elsewhere and kept_optimizers.made_once(roles, optimizer.name)):
@@ -111,7 +111,7 @@ def _edit(
         raise Skip("it is made in the training loop")
     if elsewhere:
         if counting:
-            raise Skip(f"it is made in a function, and {optimizer.kind}'s count of steps must be kept in float64")
+            raise Skip(f"it is made in a function, and {optimizer.kind}'s step count must be kept in float64")
         if _is_left_alone(roles, optimizer):
             constant.append(optimizer.name)
             return False
@@ -121,7 +121,7 @@ def _edit(
     given = {k.arg for k in optimizer.call.keywords}
     if None in given:
         raise Skip("its arguments are passed as **keywords")
-    uses = Uses(roles, optimizer.name)
+    uses = RateUses(roles, optimizer.name)
     if uses.obstacle:
         raise Skip(uses.obstacle)
     if elsewhere and (uses.loads or uses.shown):
@@ -130,12 +130,12 @@ def _edit(
     if any(stmt.lineno < made.lineno for stmt in uses.loads):
         raise Skip(f"line {made.lineno} prints the optimizer")
     if counting and uses.loads:
-        raise Skip(f"line {uses.loads[0].lineno} loads its count of steps, which {optimizer.kind} needs in float64")
+        raise Skip(f"line {uses.loads[0].lineno} loads its step count, which {optimizer.kind} needs in float64")
     inside = set(walk(roles.outermost))
-    replaced = any(stmt in inside for stmt in uses.loads)  # by other tensors than those that a graph holds
+    replaced = any(stmt in inside for stmt in uses.loads)  # by tensors other than those in a graph
     cudagraphs = state.history.flags.get("cudagraphs")
     device = roles.device if cudagraphs and not elsewhere else None
-    # On a CPU, where a script without a device stays, step() refuses to be capturable
+    # On a CPU, the device of a script without one, step() rejects capturable optimizers
     capturable = bool(device) and optimizer.kind in CAPTURABLE and not (given & {"capturable", "fused"} or replaced)
     extra = [f"capturable={cudagraphs}"] if capturable else []
     place = f', device={device} if {cudagraphs} else "cpu"' if device and (capturable or not uses.loads) else ""
@@ -169,18 +169,22 @@ def _edit(
         if _may_be_tensor(roles, value, uses.reads):
             spelled = tree.text(value)
             told = spelled if len(spelled) <= SHOWN and "\n" not in spelled else "..."
-            raise Skip(f"the rate on line {value.lineno} may be a tensor already: write float({told})")
+            raise Skip(f"the rate on line {value.lineno} may already be a tensor: write float({told})")
     for _, target in (*uses.writes, *uses.others):
         if any(isinstance(n, (ast.Call, ast.NamedExpr, ast.Await)) for n in walk(target)):
-            raise Skip(f"line {target.lineno} computes which rate it sets, which must not be done twice")
+            raise Skip(f"line {target.lineno} computes the target of the rate, which must not be evaluated twice")
     if any(k.arg == "foreach" for k in optimizer.call.keywords):
-        raise Skip("foreach=True takes no tensor learning rate unless the optimizer is capturable")
+        raise Skip("foreach=True accepts a tensor learning rate only if the optimizer is capturable")
     if extra:
         _add_arguments(tree, edits, optimizer, extra)
-    # What the script prints of it is to stay a float
+    # What the script prints of it must stay a float
     in_update = _in_update(roles)
     written = any(stmt in in_update for stmt, _ in (*uses.writes, *uses.others))
-    loaded |= {"place": place, "written": written, "again": elsewhere}  # once made, training may begin several times
+    loaded |= {
+        "place": place,
+        "written": written,
+        "again": elsewhere,
+    }  # training may start several times
     tensor = render("tensor_lr", **loaded, changing=True)
     if elsewhere:
         edits.before(roles.outermost, tensor, gap=1)
@@ -196,7 +200,7 @@ def _edit(
             now = None if plain else tree.names.fresh("lrnow")  # it is written twice
             rate = None if isinstance(target.value, ast.Name) else tree.names.fresh("lr")
             write = {"target": tree.text(target), "value": tree.text(stmt.value), "now": now, "rate": rate}
-            # Compiled code must not set the group: with it dynamo would keep the `capturable` that it traces with
+            # Compiled code must not set the group: Dynamo would keep the `capturable` that it traces with
             edits.replace(stmt, render("tensor_lr_fill", **write, compiled=stmt in in_update))
     for read in uses.reads:
         if read not in shared:
@@ -206,9 +210,9 @@ def _edit(
 
 
 def _may_be_tensor(roles: Roles, value: ast.AST, reads: Sequence[ast.expr]) -> bool:
-    """Whether a function of torch computes a rate, or what it is made of, wherever in the file that is made.
+    """Whether a torch function computes a rate, or a value it depends on, anywhere in the file.
 
-    Filling in place would round it otherwise, and change what else holds it.
+    Filling in place would round it differently, and change other holders of it.
     """
     tree = roles.tree
     optimizers_made = {optimizer.name for optimizer in roles.optimizers}
@@ -232,7 +236,7 @@ def _may_be_tensor(roles: Roles, value: ast.AST, reads: Sequence[ast.expr]) -> b
         if isinstance(node, ast.Attribute) and (defaults := plain_option(tree, node)) is not None:
             open_ += defaults
             continue
-        for function in _called(tree, node) if isinstance(node, ast.Call) else ():
+        for function in _callees(tree, node) if isinstance(node, ast.Call) else ():
             if f"{function.name}()" not in seen:
                 seen.add(f"{function.name}()")
                 open_ += [n.value for n in walk(function) if isinstance(n, ast.Return) and n.value is not None]
@@ -241,7 +245,7 @@ def _may_be_tensor(roles: Roles, value: ast.AST, reads: Sequence[ast.expr]) -> b
 
 
 def _is_number(tree: Tree, node: ast.AST) -> bool:
-    """Whether a call gives a number of Python's, whatever it is given."""
+    """Whether a call always returns a Python number."""
     if not isinstance(node, ast.Call):
         return False
     row = does("builtin", tree.names.builtin(node.func) or "")
@@ -249,7 +253,7 @@ def _is_number(tree: Tree, node: ast.AST) -> bool:
 
 
 def _variable(tree: Tree, node: ast.Name | ast.Attribute) -> object:
-    """Tells one variable, or an attribute of whatever object, from others."""
+    """A key for one variable, or for an attribute of any object."""
     return (node.id, variables(tree).owner_of(node)) if isinstance(node, ast.Name) else f".{node.attr}"
 
 
@@ -257,8 +261,8 @@ def _is_same(tree: Tree, one: ast.AST, other: ast.AST) -> bool:
     return isinstance(one, ast.Name) and isinstance(other, ast.Name) and is_same_variable(tree, one, other)
 
 
-def _called(tree: Tree, call: ast.Call) -> Sequence[ast.FunctionDef]:
-    """The function that is called, or the methods that may be, of this file."""
+def _callees(tree: Tree, call: ast.Call) -> Sequence[ast.FunctionDef]:
+    """The called function of this file, or the methods that may be called."""
     if isinstance(call.func, ast.Attribute):
         return tree.methods(call.func.attr)
     function = tree.function_called(call)
@@ -266,17 +270,17 @@ def _called(tree: Tree, call: ast.Call) -> Sequence[ast.FunctionDef]:
 
 
 def _in_update(roles: Roles) -> set[ast.AST]:
-    """The nodes, by id, of the minibatch loop, of other loops around steps and of what these call: perhaps compiled.
+    """The nodes of the minibatch loop, of other loops around steps and of their callees, which may be compiled.
 
-    torch's pass for scalars (`_tensorify_python_scalars`, seen in 2.11 and 2.13) drops what a graph writes into a
-    plain tensor of float64 without dimensions on the host; into a parameter it is kept.
+    torch's pass for scalars (`_tensorify_python_scalars`, observed in 2.11 and 2.13) drops a graph's write to a plain
+    float64 tensor without dimensions on the host; a write to a parameter is kept.
     """
     loops = [loop for step in roles.optimizer_steps for loop in roles.tree.loops_around(step)[:1]]
     return set(roles.reached([roles.phases.learn, *(loop for loop in loops if loop is not roles.outermost)]))
 
 
 def _is_left_alone(roles: Roles, optimizer: Optimizer) -> bool:
-    """Whether all that happens to an object's optimizer is that it is stepped, in the training scope."""
+    """Whether an object's optimizer is only stepped, in the training scope."""
     attribute, inside = optimizer.name.rpartition(".")[2], set(walk(roles.scope))
     made = {n for one in kept_optimizers.making(roles, optimizer.name) for n in walk(one.stmt)}
     for node in roles.tree.nodes:

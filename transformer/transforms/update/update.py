@@ -77,7 +77,7 @@ def _each_region(state: State) -> Rewrite:
         Skip: none can be moved.
     """
     reasons: list[Skip] = []
-    for place in count():  # what is extracted may leave fewer
+    for place in count():  # extracting one may leave fewer
         if place >= len(state.roles.phases.regions):
             break
         region = state.roles.phases.regions[place]
@@ -124,7 +124,7 @@ def _name(region: Region) -> str:
 
 
 def _check_graphs(roles: Roles, tensors: Tensors, region: Region, function: Function) -> None:
-    """No gradient flows into a region's losses from outside, nor out of it into others.
+    """Check that no gradient flows into a region's losses from outside, or from it into others.
 
     Raises:
         Skip: one may.
@@ -140,7 +140,7 @@ def _check_graphs(roles: Roles, tensors: Tensors, region: Region, function: Func
         computed = any(tensors.produced(n) for n in walk(stmt)) and not isinstance(stmt, BLOCKS)
         if computed and (given := {name for name, stmts in reaching.items() if stmt in stmts}):
             name = min(given)
-            raise Skip(f"{name}, which it uses, comes with gradients from line {stmt.lineno}")
+            raise Skip(f"its input {name} carries gradients from line {stmt.lineno}")
         read = own.reads & function.tensor_results
         if read and own.binds & lead and not isinstance(stmt, BLOCKS) and not _reads_numbers(stmt, read):
             raise Skip(f"line {stmt.lineno} computes with {min(read)}, perhaps with gradients")
@@ -157,14 +157,14 @@ def _without_gradients(tree: Tree, stmt: ast.stmt) -> bool:
 
 
 def _reads_numbers(stmt: ast.stmt, names: AbstractSet[str]) -> bool:
-    """Whether a statement takes nothing of some tensors but what carries no gradient: `x.item()`, `x.detach()`."""
+    """Whether a statement only takes values without gradients from some tensors: `x.item()`, `x.detach()`."""
     detached = {n for c in walk(stmt) if method(c) in ("item", "detach", "tolist") for n in walk(c)}
     read = (n for n in walk(stmt) if isinstance(n, ast.Name) and n.id in names and is_read(n))
     return all(n in detached for n in read)
 
 
 def _branches(tensors: Tensors, node: ast.AST) -> bool:
-    """Whether control flow hangs on a tensor's value, which a CUDA graph would freeze."""
+    """Whether control flow depends on a tensor's value, which a CUDA graph would freeze."""
     if isinstance(node, (ast.If, ast.While, ast.IfExp)):
         return any(tensors.tensor(n) or method(n) == "item" for n in walk(node.test) if isinstance(n, ast.expr))
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("bool", "float", "int"):

@@ -76,7 +76,7 @@ class Lasting:
             self._place(name)
         for name in sorted(self._carried - self._bindings.keys()):
             self.obstacles.append(
-                (self._bound(name), f"{name} lives across iterations, but is bound only inside the loop")
+                (self._first_binding(name), f"{name} lives across iterations, but is bound only inside the loop")
             )
         self.obstacles += self._attributes()
         self.obstacles += self._defaults()
@@ -267,10 +267,10 @@ class Lasting:
             self.anew[name] = None
         else:
             self.obstacles.append(
-                (self._bound(name), f"{name} lives across iterations, and is not known to be a number")
+                (self._first_binding(name), f"{name} lives across iterations, and is not known to be a number")
             )
 
-    def _bound(self, name: str) -> ast.stmt:
+    def _first_binding(self, name: str) -> ast.stmt:
         """The first statement of the loop that binds a name."""
         return next(s for s in statements(self._roles.outermost.body) if name in access(s).binds)
 
@@ -398,7 +398,7 @@ class Lasting:
             return None
         if self._is_list(value):
             return self._place_list(name)
-        if self._is_plain(value) and not self._is_array(value):
+        if self._is_same_in_each_run(value) and not self._is_array(value):
             # options that are set are reported separately
             fixed = self._is_fixed(value) or holds_options(self._tree, value, self._roles.scope)
             return None if fixed else self._left_alone(name)
@@ -433,23 +433,23 @@ class Lasting:
                 return None
         return unknown
 
-    def _is_plain(self, value: ast.expr) -> bool:
+    def _is_same_in_each_run(self, value: ast.expr) -> bool:
         """Whether a value is made of options, sizes, numbers and texts, and so is the same in each run."""
         if isinstance(value, (ast.Constant, ast.JoinedStr, ast.Lambda)):
             return True
         if isinstance(value, (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Tuple, ast.Dict)):
-            return all(self._is_plain(n) for n in ast.iter_child_nodes(value) if isinstance(n, ast.expr))
+            return all(self._is_same_in_each_run(n) for n in ast.iter_child_nodes(value) if isinstance(n, ast.expr))
         if holds_options(self._tree, value, self._roles.scope):
             return True
         if isinstance(value, ast.Attribute):
             known = self._tree.qualified(value) is not None or root(value) in self._environments
-            return known or value.attr == "shape" or self._is_plain(value.value)
+            return known or value.attr == "shape" or self._is_same_in_each_run(value.value)
         if isinstance(value, ast.Subscript):
-            return self._is_plain(value.value)
+            return self._is_same_in_each_run(value.value)
         if isinstance(value, ast.Name):
             made = [v for _, v in self._bindings.get(value.id, [])]
             known = value.id in self._tree.imports or value.id in self._environments
-            return known or (bool(made) and all(v is not None and self._is_plain(v) for v in made))
+            return known or (bool(made) and all(v is not None and self._is_same_in_each_run(v) for v in made))
         if not isinstance(value, ast.Call):
             return False
         qualified = self._tree.qualified(value.func) or ""
@@ -458,8 +458,10 @@ class Lasting:
             ("torch.cuda.is_", "os.", "pathlib.", "datetime.", "time.strftime")
         )
         if pure or self._tree.names.builtin(value.func) in PLAIN:
-            return all(self._is_plain(v) for v in given)
-        return calls_method(value, "format", "replace", "strip", "split", "numel") and self._is_plain(value.func.value)
+            return all(self._is_same_in_each_run(v) for v in given)
+        return calls_method(value, "format", "replace", "strip", "split", "numel") and self._is_same_in_each_run(
+            value.func.value
+        )
 
     def _is_function(self, value: ast.expr) -> bool:
         """Whether a value is a function or a bound method, compiled or not, or a list of what networks hold."""

@@ -111,7 +111,7 @@ class Capture:
             if why is not None:
                 return f"line {getattr(node, 'lineno', function.lineno)} {why}"
             if isinstance(node, ast.Call):
-                for inner in self._called(node, part):
+                for inner in self._callees(node, part):
                     if (why := self._search(inner, node)) is not None:
                         return why
         return None
@@ -136,7 +136,7 @@ class Capture:
                     found.setdefault(stmt.name, []).append(stmt)
         return found
 
-    def _called(self, call: ast.Call, part: _Part) -> Iterator[ast.FunctionDef]:
+    def _callees(self, call: ast.Call, part: _Part) -> Iterator[ast.FunctionDef]:
         """The functions of this file that a call may run: if the object is not known, any method of that name."""
         if isinstance(call.func, ast.Name) and call.func.id in self._roles.history.on_device:
             return

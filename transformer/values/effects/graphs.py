@@ -83,10 +83,12 @@ class Graphs:
         self._inside = {n for stmt in region for n in walk(stmt)}
         loads = (n for n in self._tree.of(ast.Name) if n.id in names and isinstance(n.ctx, ast.Load))
         reads = [n for n in loads if n not in self._inside]
-        if not in_place and all(self._is_plain(read) for read in reads):
+        if not in_place and all(self._takes_only_values(read) for read in reads):
             return None
         if self._flow.gave_up:
-            return Held(next((n for n in reads if not self._is_plain(n)), region[0]), "may do anything with it")
+            return Held(
+                next((n for n in reads if not self._takes_only_values(n)), region[0]), "may do anything with it"
+            )
         self._frames = self._reached()
         held = {t for name in names for t in self._named(name)}
         done = self._changed()
@@ -211,7 +213,7 @@ class Graphs:
 
     # --- one use ---------------------------------------------------------------------------------------------
 
-    def _is_plain(self, read: ast.Name) -> bool:
+    def _takes_only_values(self, read: ast.Name) -> bool:
         """Whether a read takes only the values or passes them to a logger, as almost all reads do."""
         parent = self._tree.parents[read]
         if self._is_caught(read):

@@ -74,14 +74,14 @@ class Heads:
                 continue
             if name.id == self._roles.history.policy:
                 raise Unknown(f"line {name.lineno} calls the rollout's {name.id}()")
-            if name.id in self._roles.modules and (call := self._called(name)) is not None:
+            if name.id in self._roles.modules and (call := self._network_call(name)) is not None:
                 cls = self._class_of(name)
                 method = "forward" if call.func is name else call.func.attr if calls_method(call) else ""
                 self._enter(cls, method, call.lineno)
                 found[self._plain(call)] = None
         return list(found)
 
-    def _called(self, name: ast.Name) -> ast.Call | None:
+    def _network_call(self, name: ast.Name) -> ast.Call | None:
         """The call of a network or of its method; None if only its parameters are read or its mode is set.
 
         Raises:

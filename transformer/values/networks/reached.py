@@ -277,7 +277,7 @@ class _Way:
         start = re.split(r"[.\[]", path)[0]
         if not optimizers:
             return True
-        held = {p for o in optimizers for v in _given(o) for p in self._prefixes(o, v)}
+        held = {p for o in optimizers for v in _held_by_optimizer(o) for p in self._prefixes(o, v)}
         if None in held or not held:
             return True
         if any(re.split(r"[.\[]", p)[0] == start for p in held if p is not None):
@@ -664,7 +664,7 @@ class _Way:
             if any(isinstance(n, ast.Starred) for n in call.args) and not self._spreads_layers(call):
                 return False
             cls = self._tree.classes.get(unparse(call.func))
-            if cls is not None and not self._is_plain(cls):
+            if cls is not None and not self._is_unconditional(cls):
                 return False
         names_of = [self._tree.qualified(c.func) or "" for c in calls]
         if any(name.startswith("torch.nn.") for name in names_of):
@@ -673,13 +673,13 @@ class _Way:
         made = [self._tree.function_called(c) for c in calls]
         inner = [n for f in made if f is not None for n in walk(f) if isinstance(n, ast.Call)]
         return any((self._tree.qualified(c.func) or "").startswith("torch.nn.") for c in inner) and all(
-            self._is_plain(cls) for c in inner if (cls := self._tree.classes.get(unparse(c.func))) is not None
+            self._is_unconditional(cls) for c in inner if (cls := self._tree.classes.get(unparse(c.func))) is not None
         )
 
     def _spreads_layers(self, call: ast.Call) -> bool:
         return (self._tree.qualified(call.func) or "").startswith("torch.nn.")
 
-    def _is_plain(self, cls: ast.ClassDef) -> bool:
+    def _is_unconditional(self, cls: ast.ClassDef) -> bool:
         """Whether a module's methods compute in only one way, with gradients."""
         methods = [m for m in cls.body if isinstance(m, ast.FunctionDef) and m.name != "__init__"]
         return not any(
@@ -914,7 +914,7 @@ class _Items(_Value):
         return _Value(self.must, self.may, self.each)
 
 
-def _given(optimizer: Optimizer) -> list[ast.expr]:
+def _held_by_optimizer(optimizer: Optimizer) -> list[ast.expr]:
     """The parameters passed to an optimizer."""
     return [*optimizer.call.args[:1], *(k.value for k in optimizer.call.keywords if k.arg == "params")]
 

@@ -65,7 +65,7 @@ class Changed(Exception):
     """A use that may change a network; the message is a clause with its line."""
 
 
-class Uses:
+class NetworkUses:
     """Checks all uses of a script's networks and optimizers.
 
     Args:
@@ -253,8 +253,8 @@ class Uses:
         elif not path and isinstance(outer, (ast.Call, ast.keyword)):
             call = outer if isinstance(outer, ast.Call) else parents[outer]
             assert isinstance(call, ast.Call)
-            if self._called(call) not in (*COPYING, "print"):
-                self._given(call, top, depth, self._network)
+            if self._callee_name(call) not in (*COPYING, "print"):
+                self._argument(call, top, depth, self._network)
         elif not path and (isinstance(outer, ast.Compare) or self._asks_object(top)):
             pass
         elif isinstance(outer, (ast.Assign, ast.AnnAssign, ast.NamedExpr)):
@@ -268,7 +268,7 @@ class Uses:
         elif not isinstance(outer, (ast.BinOp, ast.FormattedValue, ast.Compare)):
             call = parents[outer] if isinstance(outer, ast.keyword) else outer
             if isinstance(call, ast.Call) and self._tree.function_called(call) is not None:
-                self._given(call, top, depth, self._network)
+                self._argument(call, top, depth, self._network)
             elif not (isinstance(call, ast.Call) and self._reads(call)) and path[-1] not in ("device", "dtype"):
                 raise Changed(text)
 
@@ -306,7 +306,7 @@ class Uses:
             if not called or not without_gradients(self._tree, node):
                 raise Changed(f"line {node.lineno} uses {target.id}, which may be one of several networks")
 
-    def _called(self, call: ast.Call) -> str:
+    def _callee_name(self, call: ast.Call) -> str:
         """The full name of the called function, or the text of a method; "" if the file defines the name."""
         tree, func, name = self._tree, call.func, root(call.func) or ""
         qualified = tree.qualified(func)
@@ -322,7 +322,7 @@ class Uses:
 
     def _reads(self, call: ast.Call) -> bool:
         """Whether a callee only reads a tensor argument, or computes with it."""
-        name = self._called(call)
+        name = self._callee_name(call)
         if name.startswith(COMPUTING):
             return not name.startswith(STATEFUL) or name.startswith("torch.distributed.")
         return name in ("print", "float", "len", "id", "int") or name.rpartition(".")[2] in LOGGING
@@ -360,7 +360,7 @@ class Uses:
         stored = (n for c in self._roles.network_classes for n in walk(c) if isinstance(n, ast.Attribute))
         return any(n.attr == attribute and isinstance(n.ctx, ast.Store) for n in stored)
 
-    def _given(self, call: ast.Call, argument: ast.AST, depth: int, follow: object) -> None:
+    def _argument(self, call: ast.Call, argument: ast.AST, depth: int, follow: object) -> None:
         """Check what a function of this file does with an argument.
 
         Raises:
@@ -384,13 +384,13 @@ class Uses:
         if isinstance(outer, (ast.List, ast.Tuple, ast.Dict, ast.BinOp, ast.IfExp, ast.Starred, ast.keyword)):
             self._parameters(outer, depth)
         elif isinstance(outer, ast.Call) and node is not outer.func:
-            name = self._called(outer)
+            name = self._callee_name(outer)
             if name.startswith(TAKING) or name in COPYING:
                 return
             if name in GATHERED or name == "itertools.chain":
                 self._parameters(outer, depth)
             else:
-                self._given(outer, node, depth, self._list)
+                self._argument(outer, node, depth, self._list)
         elif isinstance(outer, (ast.For, ast.comprehension)) and outer.iter is node:
             within = outer if isinstance(outer, ast.For) else parents[outer]
             for target in (n for n in walk(outer.target) if isinstance(n, ast.Name)):
@@ -445,10 +445,10 @@ class Uses:
             if isinstance(outer, (ast.Call, ast.keyword)):
                 call = outer if isinstance(outer, ast.Call) else parents[outer]
                 assert isinstance(call, ast.Call)
-                called = self._called(call)
+                called = self._callee_name(call)
                 stepped = isinstance(call.func, ast.Attribute) and self._is_scaler(call.func.value)
                 if not called.startswith(TAKING) and not stepped and called != "print":
-                    self._given(call, node, depth, self._optimizer)
+                    self._argument(call, node, depth, self._optimizer)
             elif isinstance(outer, ast.Attribute) and outer.attr == "param_groups":
                 self._groups(outer, depth)
             elif isinstance(outer, ast.Compare) or self._asks_object(node):
@@ -485,12 +485,12 @@ class Uses:
 
 def unsteady(roles: Roles) -> dict[str, str]:
     """The trained and target networks of which more than parameters' values may change in training, with the reason."""
-    return Uses(roles).obstacles((*roles.modules, *roles.target_networks))
+    return NetworkUses(roles).obstacles((*roles.modules, *roles.target_networks))
 
 
 def restructured(roles: Roles) -> dict[str, str]:
     """The trained networks whose parameters may be replaced or frozen, with the reason."""
-    return Uses(roles, structure=True).obstacles(roles.modules)
+    return NetworkUses(roles, structure=True).obstacles(roles.modules)
 
 
 def _is_of_parameter(call: ast.Call, loop: ast.AST) -> bool:

@@ -108,11 +108,11 @@ def layer_differs(roles: Roles, node: ast.AST) -> str | None:
     name = roles.tree.qualified(node.func) or ""
     last = name.rpartition(".")[2]
     if name.startswith("torch.nn.") and last[:1].isupper():
-        return None if last in LAYERS and _is_plain(node, last) else f"makes a {last}"
+        return None if last in LAYERS and _has_known_options(node, last) else f"makes a {last}"
     return None
 
 
-def _is_plain(call: ast.Call, layer: str) -> bool:
+def _has_known_options(call: ast.Call, layer: str) -> bool:
     """Whether a layer is made with options for which it is known to compute the same."""
     options = KNOWN.get(layer)
     if options is None:
