@@ -187,7 +187,7 @@ def test_position_in_the_original_where_functions_were_put_in_place() -> None:
     (found,) = convert(source).diagnostics
     lines = source.splitlines()
     assert (found.code, lines[found.line - 1][found.column - 1 :][:9]) == ("LC004", "env.step(")
-    assert f"as line {lines.index('    if turn % 128 == 0:') + 1} says" in found.message
+    assert f"in some turns (line {lines.index('    if turn % 128 == 0:') + 1})" in found.message
 
 
 def test_position_of_an_optimizer_that_is_made_elsewhere() -> None:
@@ -248,7 +248,7 @@ def test_names_that_are_seen_above_the_training() -> None:
 @pytest.mark.parametrize(
     ("source", "advice"),
     [
-        ("x = [\n", "Mend the line"),
+        ("x = [\n", "Fix the line"),
         ("\n", "the script that trains"),
         ("# loss.backward()\n", "Remove the #"),
         ('{"cells": [], "nbformat": 4, "metadata": {}}', "nbconvert"),

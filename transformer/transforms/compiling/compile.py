@@ -446,7 +446,7 @@ def _asks_groups(function: ast.FunctionDef) -> bool:
 
 
 def _compiled(roles: Roles, functions: Sequence[str]) -> Iterator[ast.AST]:
-    """The nodes of all that is compiled: these functions, what decides on the actions, and what they may call."""
+    """The nodes of all compiled code: these functions, the code that chooses the actions, and what they may call."""
     history = roles.history
     acting = [n for n in roles.tree.of(ast.FunctionDef) if n.name in (history.act, history.policy)]
     target = [ast.parse(f"{history.policy_target}()")] if history.policy_target else []  # a network's forward()
