@@ -164,7 +164,7 @@ NOOPS = [
     NoOp(
         "a device that only a class is told of",
         NO_DEVICE | {"agent": PARTS["agent"] + "\n\n    def on(self, x):\n        return x.to(self.device)"},
-        "names the device, but where the training loop stands nothing is moved to it: write `network.to(device)`",
+        "names the device, but the training loop's scope moves nothing to it: write `network.to(device)`",
         also=("policy",),
     ),
     NoOp("minibatches of array indices", {"metrics": ""}, NOT_A_TENSOR.format("mb_inds"), also=UPDATED),

@@ -118,7 +118,7 @@ NOOPS = [
     NoOp(
         "a size whose use is not known",
         {"report": "print(sum(range(3)) / len([args.num_envs]))\nshare = loss.item() + pow(args.num_envs, 2)"},
-        "line {line}: whether args.num_envs counts for one process or for all",
+        "line {line}: it is not known whether args.num_envs counts for one process or for all",
         at="pow(args.num_envs",
     ),
     NoOp(
@@ -130,7 +130,7 @@ NOOPS = [
     NoOp(
         "a seed of something else",
         {"before_loop": "noise = np.random.default_rng(args.seed)"},
-        "line {line}: what args.seed seeds there",
+        "line {line}: it is not known what args.seed seeds",
         at="default_rng",
     ),
 ]

@@ -256,12 +256,12 @@ METHOD = "probs = Categorical(logits=self.actor(x))"
         NoOp(
             "a method that draws where actions are given, too",
             {"agent": edited("agent", "action = probs.sample()", "action = probs.sample()\nmore = probs.sample()")},
-            "cannot be given the actions",
+            "cannot take the actions",
         ),
         NoOp(
             "a second draw",
             {"agent": edited("agent", METHOD, METHOD + "\nother = probs.sample()")},
-            "cannot be given the actions",
+            "cannot take the actions",
         ),
         NoOp(
             "a value that the step prints",
@@ -277,7 +277,7 @@ METHOD = "probs = Categorical(logits=self.actor(x))"
         NoOp(
             "a record of two results",
             {"record": edited("record", "= logprob", "= logprob + value.flatten()")},
-            "hangs on more than",
+            "depends on more than",
         ),
         NoOp(
             "an action that is changed",

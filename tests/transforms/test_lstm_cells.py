@@ -186,7 +186,7 @@ NOOPS = [
             "nn.LSTM(2, 8, **{})",
         )
     ),
-    NoOp("around it", {"agent": made("nn.utils.weight_norm(nn.LSTM(2, 8), 'weight_hh_l0')")}, "is not kept as an"),
+    NoOp("around it", {"agent": made("nn.utils.weight_norm(nn.LSTM(2, 8), 'weight_hh_l0')")}, "does not keep as an"),
     NoOp(
         "made under a condition",
         {"agent": edited(("self.lstm = nn.LSTM(2, 8)", "if True:\n            self.lstm = nn.LSTM(2, 8)"))},
@@ -194,14 +194,14 @@ NOOPS = [
     ),
     NoOp("made twice", {"agent": used("self.lstm = nn.LSTM(2, 8)")}, "in more than one place"),
     NoOp("set again", {"agent": used("self.lstm = None")}, "uses self.lstm other than"),
-    NoOp("handed on", {"agent": used("nn.utils.weight_norm(self.lstm, 'bias_hh_l0')")}, "uses self.lstm for something"),
+    NoOp("handed on", {"agent": used("nn.utils.weight_norm(self.lstm, 'bias_hh_l0')")}, "uses self.lstm other than"),
     NoOp("a weight is set", {"agent": used("self.lstm.weight_hh_l0 = None")}, "uses self.lstm other than"),
     NoOp("a setting is read", {"agent": used("print(self.lstm.batch_first)")}, "uses self.lstm other than"),
     NoOp("called elsewhere", {"agent": used("self.lstm(torch.ones(1, 1, 2))")}, "uses self.lstm other than"),
     NoOp(
         "used by the script",
         {"agent": AGENT, "begin": f"agent.lstm.flatten_parameters()\n{PARTS['begin']}"},
-        "uses agent.lstm for something else",
+        "uses agent.lstm other than",
     ),
     NoOp("by its name", {"agent": used("getattr(self.actor, 'lstm', None)")}, "which occurs in a text"),
     NoOp(

@@ -362,7 +362,7 @@ def define(
     indent: int,
     first: str = "",
 ) -> cst.FunctionDef:
-    """A function definition around moved lines, below a first one that is written anew."""
+    """A function definition around moved lines, below a new first line."""
     ends = f"return {', '.join(results)}" if results else ""
     head = fit(f"def {name}({', '.join(params)}):\n    pass\n", indent, state.source.width)
     head = head.removesuffix("    pass\n") + f'    """{doc}"""\n'

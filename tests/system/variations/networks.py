@@ -66,7 +66,7 @@ b_returns = b_returns / scale
             + "\nprint(len(agent.history), sum(h.sum().item() for h in agent.history))\nagent.history.clear()",
         },
         {
-            "evaluate-once": "cannot be given the actions",
+            "evaluate-once": "cannot take the actions",
             "one-graph": "calls agent.history.clear()",
             "cudagraphs": "keeps self.history",
         },

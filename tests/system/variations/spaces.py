@@ -57,7 +57,7 @@ VARIATIONS = [
             "flatten": edited("flatten", "actions.reshape(-1)", "actions.reshape((-1, 2))"),
         },
         {
-            "evaluate-once": "cannot be given the actions",
+            "evaluate-once": "cannot take the actions",
             "one-graph": "does not always reach agent.actor",  # it is in the items of lists
             "cudagraphs": "keeps self.nvec",
         },

@@ -68,7 +68,7 @@ def apply(state: State) -> Rewrite:
         if named is None:
             raise NotNeeded(ON_CPU)
         raise Skip(
-            f"line {named.lineno} names the device, but where the training loop stands nothing is moved to it: "
+            f"line {named.lineno} names the device, but the training loop's scope moves nothing to it: "
             "write `network.to(device)` above the loop"
         )
     reasons = _obstacles(roles)
@@ -103,7 +103,7 @@ def apply(state: State) -> Rewrite:
 
 
 def _named_device(tree: Tree) -> ast.Call | None:
-    """Where a script says on which device it computes; None where it does not, and computes on the CPU."""
+    """Where a script sets the device that it uses; None if it does not, and runs on the CPU."""
     for node in tree.of(ast.Call):
         given = [k.value for k in node.keywords if k.arg == "device"]
         if calls_method(node, "to"):

@@ -556,7 +556,7 @@ def _check_pass(tree: Tree, one: _Pass, passes: Sequence[_Pass]) -> None:
 
 
 def _apart(tree: Tree, one: _Pass) -> bool:
-    """Whether something else stands between the calls of backward() of a pass."""
+    """Whether anything else is between the backward() calls of a pass."""
     block, stmts = tree.block(tree.statement(one.backwards[0])), [tree.statement(call) for call in one.backwards]
     places = [block.index(stmt) for stmt in stmts if stmt in block]
     return len(places) < len(stmts) or places[-1] - places[0] >= len(places)

@@ -79,7 +79,7 @@ def apply(state: State) -> Rewrite:
         raise Skip("the script defines no arguments that --precision could join")
     if edits.emits("Literal["):
         if tree.names.taken("Literal") and tree.imports.get("Literal") != "typing.Literal":
-            raise Skip("the name Literal stands for something else")
+            raise Skip("the name Literal has another meaning")
         add_imports(tree.root, edits, "from typing import Literal")
     device = roles.device_type
     for stmt in calling:

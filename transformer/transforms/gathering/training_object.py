@@ -169,7 +169,9 @@ class _Object:
         """Reject a name of the object that does more than access an attribute."""
         user = self.tree.parents[name]
         if not isinstance(user, ast.Attribute):
-            raise Kept(f"line {name.lineno} passes the object on", f"hand on what is needed of it, `{name.id}.x`")
+            raise Kept(
+                f"line {name.lineno} passes the object on", f"pass on only what is needed, such as `{name.id}.x`"
+            )
         if user.attr in {f.name for f in self.functions} and not isinstance(user.ctx, ast.Load):
             raise Kept(f"line {name.lineno} replaces {user.attr}()", "decide in the method what it does")
         if user.attr.startswith("__"):

@@ -1,4 +1,4 @@
-"""Whether a method does nothing but compute: torch.compile would compile anew, or leave out, what else it does."""
+"""Whether a method only computes: torch.compile would recompile for, or leave out, anything else it does."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from transformer.syntax.query import calls_itself, calls_method, first_parameter
 METHODS = (OF["tensor"].keys() | OF["distribution"].keys()) - names("tensor", memory="number", waits="value")
 """Methods that compute on a device."""
 CONSTRUCTORS = frozenset({"torch.Tensor", *OF_TYPE})
-"""torch's types of tensors: compiled, they keep an array's dtype, or fail."""
+"""torch's tensor types: compiled, they keep an array's dtype, or fail."""
 FUNCTIONS = OF["torch"].keys() | OF["functional"].keys()
 BUILTINS = frozenset("isinstance len super float int".split())
 SIMPLE = (ast.Assign, ast.AnnAssign)
 
 
 class Computation:
-    """Looks through methods of a class for what is more than a computation."""
+    """Checks methods of a class for anything but computation."""
 
     def __init__(self, roles: Roles, cls: ast.ClassDef | None) -> None:
         self._roles, self._tree, self._class = roles, roles.tree, cls
@@ -27,7 +27,7 @@ class Computation:
         self._seen: set[ast.FunctionDef] = set()
 
     def other(self, method: ast.FunctionDef) -> str | None:
-        """What else a method does, with its line; None where there is nothing."""
+        """What a method does besides computing, with its line; None if nothing."""
         if method in self._seen:
             return None
         self._seen.add(method)
@@ -55,7 +55,7 @@ class Computation:
         return None
 
     def _called(self, call: ast.Call, own: str | None) -> ast.FunctionDef | None:
-        """The method of the class that a call calls on its object, or the function of the file."""
+        """The method of the class that a call runs on its object, or the function of the file."""
         if calls_itself(call, own):
             return method_of(self._class, "forward") if self._is_module else None
         if isinstance(call.func, ast.Attribute) and unparse(call.func.value) == own:
@@ -63,7 +63,7 @@ class Computation:
         return self._tree.function_called(call) if self._class is None else None
 
     def _is_known(self, call: ast.Call, own: str | None) -> bool:
-        """Whether a call computes: a function of torch, a method of a tensor, or a network."""
+        """Whether a call only computes: a function of torch, a method of a tensor, or a network."""
         name = self._tree.qualified(call.func) or ""
         last = name.rpartition(".")[2]
         if name.startswith("torch.distributions."):

@@ -40,7 +40,7 @@ class Unchanged:
         """A use of a name in training that is not shown to only read; None if all do.
 
         Args:
-            name: whatever the scope: a name is looked at in all of them.
+            name: the name, in any scope: it is checked in all of them.
             but: uses that are known otherwise.
             seen: names that are being asked about.
         """

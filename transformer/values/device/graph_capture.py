@@ -74,7 +74,7 @@ class Capture:
         self._unsampled: str | None = None
 
     def obstacle(self, function: ast.FunctionDef, call: ast.Call | None = None) -> str | None:
-        """Why a function cannot be replayed, with a line of the script; None where nothing speaks against it.
+        """Why a function cannot be replayed, with a line of the script; None if it can be.
 
         Args:
             function: a function or a method of the file.

@@ -112,7 +112,7 @@ class OnHost:
     def __init__(self, roles: Roles, tensors: Tensors, rollout: ast.For) -> None:
         self._roles, self._tensors, self._rollout = roles, tensors, rollout
         self._asked: set[tuple[str, ast.stmt]] = set()
-        """The assignments that are being looked at: `x = 0.9 * x + y` does not speak against x."""
+        """The assignments being checked: `x = 0.9 * x + y` does not count against x."""
 
     def is_host(self, node: ast.expr, stmt: ast.stmt) -> bool:
         """Whether an expression is known not to be a tensor at its place."""

@@ -651,7 +651,7 @@ class Interpreter:
         return frozenset(found)
 
     def _asks_for_tensor(self, test: ast.expr, name: ast.expr) -> bool:
-        """Whether a condition asks if a name stands for a tensor."""
+        """Whether a condition tests if a name is a tensor."""
         asks = self._tree.calls(test, "torch.is_tensor") and isinstance(name, ast.Name)
         return asks and [ast.unparse(a) for a in test.args] == [ast.unparse(name)]  # type: ignore[attr-defined]
 
@@ -1472,7 +1472,7 @@ class Interpreter:
         )
 
     def _changes_nothing(self, layer: Thing) -> bool:
-        """Whether a module of torch.nn is known to change neither itself nor what it is given."""
+        """Whether a module of torch.nn is known to change neither itself nor its arguments."""
         seen, stack = set[Thing](), [layer]
         while stack:
             one = stack.pop()

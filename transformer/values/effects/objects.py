@@ -20,7 +20,7 @@ such a class with its object. method: a method of another object, by name. libra
 of one, by its dotted name. made: what a library made. unknown: all that unknown code may hold."""
 
 EVERY = "*"
-"""The attribute of an object that stands for any of its attributes."""
+"""The attribute that represents any attribute of an object."""
 INSIDE = "inside"
 """What a library's object was made from: it may change that, and return memory of it."""
 GIVEN = "given"

@@ -119,7 +119,7 @@ class Parts:
         for name in (n for a in (*call.args, *call.keywords) for n in walk(a) if isinstance(n, ast.Name)):
             if self._is_module(name, frame):
                 return f"line {call.lineno} makes a network of {name.id}, through which its parts may change unseen"
-        return None if known else f"line {call.lineno} makes {ast.unparse(call.func)}(), which is no known network"
+        return None if known else f"line {call.lineno} makes {ast.unparse(call.func)}(), which is not a known network"
 
     def _is_module(self, name: ast.Name, frame: Frame) -> bool:
         """Whether a name is always a known module; nothing else can be a part of a known network."""
@@ -297,7 +297,7 @@ class Parts:
             leaves = self._values.leaves(value, frame) if value is not None else frozenset()
             if leaves not in (MODULE, NUMBER) and not self._is_unused_environment(attribute, value, frame):
                 line = function.lineno if value is None else value.lineno
-                raise Unknown(f"line {line} keeps {own}.{attribute}, which is no known module, parameter or number")
+                raise Unknown(f"line {line} keeps {own}.{attribute}, which is not a known module, parameter or number")
             cls.kept[attribute] = cls.kept.get(attribute, frozenset()) | leaves
         for node in walk(function):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == f"{own}.register_buffer":

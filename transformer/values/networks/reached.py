@@ -120,7 +120,7 @@ class _Value:
 
 
 ANY = "*"
-"""What clears gradients and is no optimizer may clear those of any."""
+"""A call that clears gradients and is not on an optimizer may clear those of any."""
 NONE = _Value(none=True)
 PLAIN = _Value()
 

@@ -137,7 +137,7 @@ def _inner(call: ast.Call, tensors: int, name: str) -> bool:
 
     Args:
         call: the call.
-        tensors: the number of tensors that stand before its other arguments.
+        tensors: the number of tensors before its other arguments.
         name: the function's or method's.
     """
     before = tensors + next(OF[kind][name].dim for kind in ("tensor", "torch", "functional") if name in OF[kind])

@@ -104,7 +104,7 @@ def is_plain_class(tree: Tree, cls: ast.ClassDef) -> bool:
 def stays(roles: Roles, uses: Iterable[ast.Name | ast.Attribute]) -> bool:
     """Whether nothing replaces a network or one of its parts.
 
-    Functions of the file that it is given to are looked at, too.
+    Functions of the file to which it is passed are checked too.
 
     Args:
         roles: the script, of which nothing may be `overlooked`.
@@ -185,7 +185,7 @@ def only_computes(roles: Roles, cls: ast.ClassDef, methods: Iterable[ast.Functio
     Args:
         roles: the script.
         cls: the class.
-        methods: those that run, but for the constructor.
+        methods: those that run, except the constructor.
     """
     tree = roles.tree
     own_methods = {s.name for s in cls.body if isinstance(s, ast.FunctionDef)}
