@@ -366,7 +366,7 @@ HOSTILE = [
         "the shape of the indices is printed",
         "shuffle",
         {"metrics": PARTS["metrics"] + "\nprint(mb_inds.shape)"},
-        "for more than to index",
+        "for more than indexing",
     ),
     Hostile(
         "fewer indices than were made",
@@ -590,7 +590,7 @@ HOSTILE = [
             "anneal": 'optimizer.param_groups[places.pop()]["lr"] = args.learning_rate / iteration',
             "report": REPORT + "\nprint(len(places))",
         },
-        "must not be done twice",
+        "must not be evaluated twice",
     ),
     Hostile(
         "the optimizers' step is set during training",

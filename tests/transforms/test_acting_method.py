@@ -69,7 +69,7 @@ REWRITES = [
 ]
 
 NOOPS = [
-    NoOp("it has a name", {}, "has a name already", also=("policy",), kind="not needed"),
+    NoOp("it has a name", {}, "already has a name", also=("policy",), kind="not needed"),
     NoOp(
         "a network alone",
         {"act": edited("act", "agent.get_action_and_value(next_obs)", "agent(next_obs)")},
@@ -105,7 +105,7 @@ NOOPS = [
                 "act", "agent.get_action_and_value(next_obs)", "agent.get_action_and_value(next_obs.numpy())"
             ),
         },
-        "which is not in this file, what is not known to be a tensor",
+        "which is not in this file, an argument not known to be a tensor",
         also=("policy",),
     ),
     NoOp(

@@ -182,7 +182,7 @@ def test_what_a_caller_may_leave_out_is_a_parameter() -> None:
     ids=lambda pairs: str(pairs[-1][1]).strip()[:60],
 )
 def test_what_does_more_than_to_compute_stays(pairs: list[tuple[str, str]]) -> None:
-    assert "the rollout does not decide on the actions by calls" in held_back(edited(*pairs)).outcome.reason
+    assert "the rollout does not choose the actions only by calls" in held_back(edited(*pairs)).outcome.reason
 
 
 NETWORK = (
@@ -220,7 +220,7 @@ def test_a_network_of_the_script_only_computes() -> None:
 )
 def test_a_network_that_may_do_more_is_left_alone(line: str) -> None:
     network = NETWORK.replace("(self, x):\n", f"(self, x):\n        {line}\n")
-    assert "the rollout does not decide on the actions by calls" in held_back(with_network(network)).outcome.reason
+    assert "the rollout does not choose the actions only by calls" in held_back(with_network(network)).outcome.reason
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_a_network_that_may_do_more_is_left_alone(line: str) -> None:
 def test_what_may_change_a_network_unseen_holds_everything_back(line: str) -> None:
     source = edited(("    memory = Memory()\n", f"    memory = Memory()\n    {line}\n"))
     reason = held_back(source).outcome.reason
-    assert "so it is not known" in reason or "the rollout does not decide" in reason
+    assert "so it is not known" in reason or "the rollout does not choose" in reason
 
 
 def test_a_part_that_is_bound_on_one_side_alone_is_not_known_below() -> None:
@@ -266,7 +266,7 @@ def test_what_is_returned_is_computed_in_its_order() -> None:
 
 def test_a_distribution_is_no_result() -> None:
     source = edited((KEPT, "        self.note(memory)\n" + KEPT))
-    assert "the rollout does not decide on the actions by calls" in held_back(source).outcome.reason
+    assert "the rollout does not choose the actions only by calls" in held_back(source).outcome.reason
 
 
 def test_statements_of_the_training_loop_become_a_function() -> None:

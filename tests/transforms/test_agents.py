@@ -219,4 +219,4 @@ def test_a_name_that_an_update_binds_anew() -> None:
     shown = "    actions = agent.judge(torch.zeros(1, 3), torch.zeros(1, 1))\n    print(actions.item())\n"
     _, told = outcome("update", ("    seen.note(after)\n", f"    seen.note(after)\n{shown}"))
     assert isinstance(told, Applied), told
-    assert not any("comes with gradients" in note for note in told.notes)
+    assert not any("carries gradients" in note for note in told.notes)

@@ -143,8 +143,8 @@ HELD_BACK = {
         "uses env",
     ),
     "another argument": (script(f"gym.vector.SyncVectorEnv({LIST}, copy=False)"), "more than a list"),
-    "a list that grows": (script(given="makers", above="makers = []\nmakers.append(make_env('x'))"), "no plain list"),
-    "a list used again": (script(given="makers", above="makers = [make_env('x')]\nprint(makers)"), "no plain list"),
+    "a list that grows": (script(given="makers", above="makers = []\nmakers.append(make_env('x'))"), "as a plain list"),
+    "a list used again": (script(given="makers", above="makers = [make_env('x')]\nprint(makers)"), "as a plain list"),
     "an environment made above": (script(given="[lambda: env] * 4", above="env = gym.make(args.env_id)"), SHARE),
     "a list that they close over": (script(given="[lambda: gym.make('x', a=seen)] * 4", above="seen = []"), SHARE),
     "a generator": (

@@ -93,7 +93,7 @@ REWRITES = [
             "learn": CALL,
             "before_loop": POLICY_AND_UPDATE,
         },
-        notes=("update() is not captured: mb_inds, which it is given, is not known to be a tensor",),
+        notes=("update() is not captured: its argument mb_inds is not known to be a tensor",),
         also=("policy", *UPDATED),
     ),
     Rewrite(
@@ -142,7 +142,7 @@ def test_the_size_of_minibatches_is_told_above_the_loop(minibatches: str, condit
     assert condition is None or captured_under in step.after
 
 
-NOT_A_TENSOR = "update() is not captured: {}, which it is given, is not known to be a tensor"
+NOT_A_TENSOR = "update() is not captured: its argument {} is not known to be a tensor"
 BRANCHES = "update() is not captured: it branches on a tensor's value"
 NO_DEVICE = {
     **{
@@ -208,7 +208,7 @@ NOOPS = [
     NoOp(
         "a policy that is given a number",
         {"act": edited("act", "(next_obs)", "(next_obs, global_step)")},
-        "policy() is not captured: global_step, which it is given, is not known to be a tensor",
+        "policy() is not captured: its argument global_step is not known to be a tensor",
         also=("policy",),
     ),
 ]

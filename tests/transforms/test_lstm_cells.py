@@ -243,7 +243,7 @@ NOOPS = [
         "makes another recurrent layer",
     ),
     NoOp(
-        "tells torch.compile",
+        "configures torch.compile",
         {"agent": AGENT, "begin": f"torch._dynamo.config.allow_rnn = True\n{PARTS['begin']}"},
         "configures torch.compile for recurrent layers",
     ),

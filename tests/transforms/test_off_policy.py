@@ -93,20 +93,20 @@ def test_acting_with_layers(parts: dict[str, str]) -> None:
         ),
         (
             {"act": "actions = np.array([random.choice((-1, 1))])"},
-            "no call of a trained network in the training loop itself decides",
+            "no call of a trained network in the training loop itself chooses",
         ),
         (
             {"act": changed("act", "q_values = q_network", "with torch.no_grad():\n        q_values = q_network")},
-            "under torch.no_grad() already",
+            "already chosen under torch.no_grad()",
         ),
         (
             {"network": changed("network", "nn.Linear(2, 8)", "nn.Linear(2, 8, bias=False)")},
-            "makes a Linear, of which it is not known",
+            "makes a Linear, which is not known",
         ),
         ({"network": changed("network", "nn.Tanh()", "nn.Dropout()")}, "makes a Dropout"),
         ({"network": changed("network", "self.net(x)", "self.net(x) @ torch.eye(2)")}, "multiplies matrices"),
         ({"network": changed("network", "self.net(x)", "F.dropout(self.net(x) * x.requires_grad)")}, "requires_grad"),
-        ({"sample": "<kept>"}, "more than numbers may come of"),
+        ({"sample": "<kept>"}, "may be used for more than their values"),
         (
             {"network": changed("network", "return self.net(x)", "self.last = self.net(x)\nreturn self.last")},
             "sets self",
@@ -208,7 +208,7 @@ COPY = "target_param.data.copy_(args.tau * param.data + (1.0 - args.tau) * targe
         ("target_network.load_state_dict(q_network.state_dict())", "no loop in the training loop goes through"),
         (changed("follow", "(1.0 - args.tau)", "args.gamma"), "args.gamma is not 1 - args.tau"),
         (changed("follow", "1.0 - args.tau", "1.0 - args.gamma"), "is not 1 - args.tau"),
-        (changed("follow", "args.tau * param.data +", "args.tau * param.data -"), "no sum of both"),
+        (changed("follow", "args.tau * param.data +", "args.tau * param.data -"), "not a sum of both"),
         (changed("follow", COPY, COPY + "\n    print(param.norm())"), "it does more than copy"),
         (
             changed("follow", COPY, COPY.replace("args.tau", "rate")).replace("for", "rate = loss.item()\nfor", 1),
@@ -227,11 +227,11 @@ def test_target_update_is_left_alone(follow: str, why: str) -> None:
         (("target_network = QNetwork().to(device)", "target_network = nn.Linear(2, 2)"), "made differently"),
         (
             ("optimizer = ", "target_network.net[0].bias.data = q_network.net[0].bias.data\noptimizer = "),
-            "gives a tensor other memory",
+            "replaces a tensor's memory",
         ),
         (
             ("optimizer = ", "target_network.net[0].bias.data.set_(q_network.net[0].bias.data)\noptimizer = "),
-            "gives a tensor other memory",
+            "replaces a tensor's memory",
         ),
         (
             ("optimizer = ", "target_network.net[0] = q_network.net[0]\noptimizer = "),
@@ -500,7 +500,7 @@ def test_what_the_step_may_change_is_logged_above_it(log: str) -> None:
 def test_a_loss_that_decides_on_actions_is_no_policy() -> None:
     act = "actions = np.array([1 if loss.item() > 0.3 else -1])"
     source = replay(act=act, make=changed("make", "optimizer = ", "loss = torch.zeros(())\noptimizer = "))
-    assert "decides on the actions of a later step" in reason("policy", source)
+    assert "determines the actions of a later step" in reason("policy", source)
 
 
 def test_what_learns_behind_a_continue_does_not_decide() -> None:
@@ -550,7 +550,7 @@ def test_update() -> None:
                 "values = q_network(torch.tensor(b_obs.numpy()))",
                 "learn": changed("learn", "values = q_network(b_obs).gather", "values = values.gather"),
             },
-            "comes with gradients from line",
+            "carries gradients from line",
         ),
     ],
 )
@@ -660,7 +660,7 @@ def test_tensor_temperature() -> None:
         ("follow", "alpha = log_alpha.exp().item()", "alpha = log_alpha.exp().item()\nalpha += 0.1", "another value"),
         ("follow", "{alpha:.3f}", "{alpha + 1:.3f}", "inside an f-string"),
         ("make", "torch.zeros(1, requires_grad=True)", "torch.zeros(1, dtype=torch.float64)", "to be float32"),
-        ("follow", "log_alpha.exp().item()", "log_alpha.item()", "no update's number is read"),
+        ("follow", "log_alpha.exp().item()", "log_alpha.item()", "no update computes a number"),
     ],
 )
 def test_tensor_temperature_is_left_alone(part: str, old: str, new: str, why: str) -> None:

@@ -663,7 +663,7 @@ def test_a_result_whose_graph_a_pass_went_back_through() -> None:
     kept = CRITIC[clear].replace("                error", "                kept = [guess]\n                error")
     outcome, _ = of_an_object({**CRITIC, clear: kept, step: shown})
     assert isinstance(outcome, Skipped)
-    assert "returns kept, perhaps with its graph" in outcome.reason
+    assert "returns kept, perhaps with a graph" in outcome.reason
 
 
 @pytest.mark.parametrize(

@@ -23,10 +23,10 @@ def agent(value: str = "envs.single_action_space.n", read: str = VIEWED) -> str:
 
 
 NOOPS = [
-    NoOp("none", {}, "no network takes the number of actions", kind="not needed"),
-    NoOp("no size", {"agent": agent(read="return self.critic(x) * self.n")}, "no network takes", kind="not needed"),
-    NoOp("a number of its own", {"agent": agent("int(4)")}, "no network takes the number", kind="not needed"),
-    NoOp("a length", {"agent": agent("len(envs.single_action_space.nvec)")}, "no network takes", kind="not needed"),
+    NoOp("none", {}, "no network uses a space's number of actions", kind="not needed"),
+    NoOp("no size", {"agent": agent(read="return self.critic(x) * self.n")}, "no network uses", kind="not needed"),
+    NoOp("a number of its own", {"agent": agent("int(4)")}, "no network uses a space's number", kind="not needed"),
+    NoOp("a length", {"agent": agent("len(envs.single_action_space.nvec)")}, "no network uses", kind="not needed"),
     NoOp(
         "read for something else",
         {"agent": agent(read="return self.critic(x).view(-1, self.n) / self.n")},

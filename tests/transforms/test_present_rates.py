@@ -262,8 +262,8 @@ NOOPS = [
         "line {line} registers a hook",
         at="after_step(lambda",
     ),
-    noop("a step over many", {"optimizer": MADE[:-1] + ", foreach=True)"}, "not known to take a tensor for a rate"),
-    noop("on a device", {"optimizer": MADE[:-1] + ", capturable=False)"}, "not known to take a tensor for a rate"),
+    noop("a step over many", {"optimizer": MADE[:-1] + ", foreach=True)"}, "not known to accept a tensor as its rate"),
+    noop("on a device", {"optimizer": MADE[:-1] + ", capturable=False)"}, "not known to accept a tensor as its rate"),
     noop("made on a condition", {"optimizer": f"if args.seed:\n    {MADE}"}, NO_VARIABLE),
     noop(
         "a variable that functions share",

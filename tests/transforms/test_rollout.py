@@ -204,7 +204,7 @@ NOOPS += [
             "end": "\n\nmain()",
             "step": PARTS["step"] + "\nshow()",
         },
-        "line {line} makes global_step a variable that other functions see",
+        "line {line} shares global_step, which is set here, with other functions",
         at="    global global_step",
     ),
 ]

@@ -146,7 +146,7 @@ REWRITES = [
                         <learn>
             """
         },
-        notes=("b_inds is drawn by torch.randperm already",),
+        notes=("b_inds is already drawn by torch.randperm",),
     ),
     Rewrite(
         "no device",

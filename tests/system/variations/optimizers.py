@@ -147,7 +147,7 @@ for shrink in (1.0, 0.5, 0.25):
             "flatten": PARTS["flatten"] + "\noptimizer.train()",
         },
         {
-            "tensor-lr": "not known to take a tensor learning rate",
+            "tensor-lr": "not known to accept a tensor learning rate",
             "one-graph": "may not be traceable",
             "evaluate-once": "gives agent.parameters() to Averaging()",
             "cudagraphs": "gives agent.parameters() to Averaging()",
