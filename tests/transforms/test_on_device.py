@@ -73,16 +73,16 @@ REWRITES.append(
 
 NOOPS = [
     NoOp("nothing", {}, "make nothing on the host", kind="not needed"),
-    NoOp("random numbers", loss("noise = torch.rand(3).to(device)"), "makes a tensor of several numbers on the host"),
+    NoOp("random numbers", loss("noise = torch.rand(3).to(device)"), "makes a tensor on the host"),
     NoOp(
         "several numbers",
         loss("low = torch.tensor([0.0, 1.0]).to(device)"),
-        "makes a tensor of several numbers on the host",
+        "makes a tensor on the host",
     ),
     NoOp(
         "a variable",
         loss("step = torch.tensor(global_step).to(device)"),
-        "makes a tensor of several numbers on the host",
+        "makes a tensor on the host",
     ),
     NoOp("a dtype", loss("a = torch.zeros(3).to(torch.float64)"), "make nothing on the host", kind="not needed"),
     NoOp("a list that is read", loss("a = b_obs[:, [0, 1]]", "a += 1"), "make nothing on the host", kind="not needed"),
@@ -97,7 +97,7 @@ NOOPS = [
     NoOp(
         "a gradient",
         loss("a = torch.tensor(1.0, requires_grad=True).to(device)"),
-        "makes a tensor of several numbers on the host",
+        "makes a tensor on the host",
     ),
     NoOp(
         "a cast that stays",

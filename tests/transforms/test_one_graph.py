@@ -630,7 +630,7 @@ def test_an_objects_optimizers_that_step_one_after_the_other() -> None:
         ("self.optimizer.param_groups[0]['params'].pop()", "may change which parameters an optimizer holds"),
         ("getattr(self, '__init__')(self.settings)", "calls __init__() by its name"),
         ("self.policy.requires_grad_(iteration > 1)", "uses requires_grad_ during training"),
-        ("for p in self.policy.parameters(): p.requires_grad = False", "uses requires_grad while training"),
+        ("for p in self.policy.parameters(): p.requires_grad = False", "uses requires_grad during training"),
         ("setattr(self, f'optim{iteration}', None)", "sets an attribute whose name is known only at run time"),
         ("self.__init__(self.settings)", "calls __init__() by its name"),
         ("PPO(self.settings)", "is not set in one place, which runs before the training"),

@@ -62,7 +62,7 @@ def apply(state: State) -> Rewrite:
         nodes = (n for stmt in _computing(state.roles) for n in _own_nodes(stmt))
         left = next((n.lineno for n in nodes if isinstance(n, ast.Call) and _is_moved(state.roles, n)), None)
         if left is not None:
-            raise Skip(f"line {left} makes a tensor of several numbers on the host and moves it")
+            raise Skip(f"line {left} makes a tensor on the host that is not one constant number, and moves it")
         raise NotNeeded("advantages, update and networks make nothing on the host and move it")
     return Rewrite(edits)
 
