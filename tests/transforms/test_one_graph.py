@@ -623,7 +623,7 @@ def test_an_objects_optimizers_that_step_one_after_the_other() -> None:
     [
         ("self.optimizer = torch.optim.Adam(self.policy.parameters(), lr=1e-3)", "is made more than once"),
         ("self.policy = Policy(3, 1)", "policy, whose parameters self.optimizer holds, may be set"),
-        ("self.policy.mean = nn.Linear(32, 1)", "sets mean, which self.optimizer may not hold"),
+        ("self.policy.mean = nn.Linear(32, 1)", "sets mean, whose parameters self.optimizer may not hold"),
         ("self.policy.body[0] = nn.Linear(3, 32)", "sets body, which may be a part of a network"),
         ("self.policy.body.append(nn.Linear(32, 32))", "sets body, which may be a part of a network"),
         ("self.policy.add_module('mean', nn.Linear(32, 1))", "uses add_module, which gives a network another part"),

@@ -145,7 +145,7 @@ NOOPS = [
     ),
 ]
 
-MADE = "what line {line} may be kept and read global_step"
+MADE = "line {line} makes something that may be kept and read global_step"
 NOOPS += [
     NoOp(title, {"before_loop": "kept = []", "step": PARTS["step"] + "\n" + made}, MADE, at=at)
     for title, made, at in (
@@ -166,7 +166,7 @@ NOOPS += [
     NoOp(
         "a lambda that reads what only the training loop sets",
         {"before_loop": "kept = []", "step": PARTS["step"] + "\nkept.append(lambda: iteration)"},
-        "what line {line} may be kept and read iteration",
+        "line {line} makes something that may be kept and read iteration",
         at="lambda: iteration",
     ),
     NoOp(

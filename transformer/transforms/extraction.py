@@ -188,7 +188,7 @@ def check_own(tree: Tree, region: Sequence[ast.stmt], own: frozenset[str], carri
         Skip: they may not be.
     """
     for name, line in sorted(kept_for_later(tree, region, own, carried).items(), key=lambda found: found[1]):
-        raise Skip(f"the function made on line {line} may be kept and read {name} after the loop has changed it")
+        raise Skip(f"line {line} makes something that may be kept and read {name} after the loop has changed it")
     for node in tree.nodes:
         if isinstance(node, (ast.Global, ast.Nonlocal)) and own & {*node.names}:
             name = sorted(own & {*node.names})[0]
