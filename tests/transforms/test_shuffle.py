@@ -401,19 +401,19 @@ NOOPS = [
     NoOp(
         "the start is logged",
         {"metrics": PARTS["metrics"] + "\nprint(start)"},
-        "line {line} uses start too",
+        "line {line} also uses start",
         at="print(start)",
     ),
     NoOp(
         "the end is logged",
         {"metrics": PARTS["metrics"] + "\nprint(end)"},
-        "line {line} uses end too",
+        "line {line} also uses end",
         at="print(end)",
     ),
     NoOp(
         "the order is logged",
         {"report": PARTS["report"] + "\nprint(b_inds[:3])"},
-        "line {line} uses b_inds too",
+        "line {line} also uses b_inds",
         at="print(b_inds[:3])",
     ),
     NoOp(
