@@ -144,7 +144,7 @@ NOOPS = [
             DETACHED.replace("    probs", "    obs = torch.as_tensor(obs / 255)\n    probs", 1),
             CALL.replace("(next_obs)", "(next_obs.numpy())"),
         ),
-        "line {line} gives get_action() next_obs.numpy(), which is not known to be a tensor",
+        "line {line} passes get_action() next_obs.numpy(), which is not known to be a tensor",
         "next_obs.numpy())",
     ),
     NoOp(
@@ -166,7 +166,7 @@ NOOPS = [
     NoOp(
         "a number that may change",
         deciding(DETACHED.replace("(obs)", "(obs, step)", 1), CALL.replace("(next_obs)", "(next_obs, step)")),
-        "gives get_action() step , which is not known to be a tensor",
+        "also passes get_action() step, which is not known to be a tensor",
     ),
     NoOp(
         "arguments of a list",
