@@ -58,7 +58,7 @@ UPDATE = {
     "learn": CALL,
     "before_loop": compiled("update") + captured("update = CudaGraphModule(update, warmup=20)") + "\n",
 }
-ONE_SIZE = "# a graph holds minibatches of one size"
+ONE_SIZE = "# a graph needs minibatches of one size"
 UPDATED = ("tensor-lr", "update")
 POLICY_AND_UPDATE = compiled("policy", "update", steady=True) + POLICY["before_loop"].removeprefix(
     compiled("policy", steady=True)

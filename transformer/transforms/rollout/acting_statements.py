@@ -101,7 +101,7 @@ def apply(state: State) -> Rewrite:
     # With gradients, compiled code is one node of the graph: it keeps other tensors, and allows one backward pass
     same = [p for p in parts if _is_quiet(roles, p) and p.in_order]  # the same statements, in the same place
     if not same and what is not None:
-        raise Skip(f"{what}, so what a network computes, and whether the order is observed, is not known")
+        raise Skip(f"{what}, so it is not known what a network computes, or what observes the order")
     found = next((p for p in same or parts if _is_quiet(roles, p) or _without_use(roles, p)), None)
     if found is None:
         raise Skip(f"line {parts[0].first.lineno} computes values that may need gradients")
