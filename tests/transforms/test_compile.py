@@ -15,17 +15,17 @@ CHECKS = """\
     torch.distributions.Distribution.set_default_validate_args(False)
 """
 OPTIONS = """\
-    # The eager run's random numbers; before 2.12, Inductor crashes where it reorders fused steps (pytorch #176591)
+    # The eager run's random numbers; before 2.12, Inductor's reordering crashes on fused steps (pytorch #176591)
     options = {"fallback_random": True, "size_asserts": False, "loop_ordering_after_fusion": torch.__version__ >= "2.12"}
 """  # noqa: E501
 UNGUARDED = """\
-    # Nothing changes the network but its parameters' values, so its attributes need no guards
+    # Only the network's parameters' values change, so its attributes need no guards
     {0} = torch.compile(
         {0}, options={{**options, "guard_filter_fn": torch.compiler.skip_guard_on_all_nn_modules_unsafe}}
     )
 """
 STEADY = """\
-    # All else that the policy reads stays as it is, but for parameters' values: only its input needs guards
+    # The policy reads nothing else that changes, except parameters' values, so only its input needs guards
     {0} = torch.compile({0}, options={{**options, "guard_filter_fn": torch.compiler.keep_tensor_guards_unsafe}})
 """
 PLAINLY = "    {0} = torch.compile({0}, options=options)\n"

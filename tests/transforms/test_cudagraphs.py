@@ -372,7 +372,7 @@ def test_what_changes_from_iteration_to_iteration_is_not_read_by_a_replay(parts:
 def test_of_act_and_policy_the_one_that_steps_call_is_captured() -> None:
     """What is captured and never called has no graph, and no run can judge it."""
     lines = """\
-        if args.compile:  # steps then call act() in place of policy()
+        if args.compile:  # then steps call act() instead of policy()
             act = CudaGraphModule(act, warmup=20)
         else:
             policy = CudaGraphModule(policy, warmup=20)
