@@ -200,7 +200,7 @@ def test_names_that_transforms_once_had() -> None:
         chosen = chosen_names(None, [name])
         assert chosen == chosen_names(None, [heir] if heir else []), name
         if heir is None:
-            with pytest.raises(SelectionError, match=f"'{name}' was taken out"):
+            with pytest.raises(SelectionError, match=f"'{name}' was removed"):
                 convert(script(), select=[name])
 
 

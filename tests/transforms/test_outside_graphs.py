@@ -67,7 +67,7 @@ def test_what_has_no_graph_is_read_as_it_is(old: str, new: str) -> None:
         ("self.scale = self.log_scale.exp()", "self.scale = self.actor(obs).mean()", "computed with a graph outside"),
         ("Adam(self.actor.parameters()", "Adam([*self.actor.parameters(), self.log_scale]", ""),
         ("        self.scale_optimizer.zero_grad()\n", "        print(self.log_scale.grad)\n", "gradients"),
-        ("        self.scale_optimizer.zero_grad()\n        scale_loss", "        scale_loss", "gradients"),
+        ("        self.scale_optimizer.zero_grad()\n        scale_loss", "        scale_loss", "must run zero_grad()"),
     ],
     ids=["of the actor", "one optimizer of both", "looked at", "never cleared"],
 )  # fmt: skip

@@ -239,7 +239,7 @@ def test_noop(noop: NoOp) -> None:
 def test_the_stacked_steps_are_made_in_it() -> None:
     converted = convert(script(), select=["storage", "rollout"]).source
     function, training = converted.split("if __name__")
-    assert function.count("transitions") == 3
+    assert function.count("transitions") == 4
     assert "return global_step, next_obs, next_done, storage\n" in function
     assert "transition" not in training
     assert "global_step, next_obs, next_done, storage = rollout(global_step, next_obs, next_done)\n" in training

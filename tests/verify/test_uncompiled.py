@@ -17,7 +17,7 @@ from transformer.verify.run import Run
 
 SMALL = Path(__file__).parent / "data" / "small_ppo.py"
 ARGS = ("--total-timesteps", "192", "--learning-rate", "0.02", "--target-kl", "0.01")
-FILL = ".fill_(frac * args.learning_rate)"
+FILL = ".fill_(lrnow)"
 LATE = "for transition, logprob, value in zip(transitions, *rows):"
 
 
@@ -34,7 +34,7 @@ class Wrong:
 
 
 WRONG = [
-    Wrong("a doubled rate", FILL, FILL.replace("frac", "2 * frac"), "hyperparameter", "lr", "optimizer step 1"),
+    Wrong("a doubled rate", FILL, FILL.replace("lrnow", "2 * lrnow"), "hyperparameter", "lr", "optimizer step 1"),
     Wrong(
         "a rate in float32", 'group["lr"], dtype=torch.float64', 'group["lr"], dtype=torch.float32', "hyperparameter"
     ),

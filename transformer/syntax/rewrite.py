@@ -101,8 +101,7 @@ class Edits:
     """Edits of one state, made together by :meth:`apply`.
 
     Statements and expressions are named by their `ast` nodes. Comments above a statement stay with its
-    replacement; comments of a removed statement go to the next statement, if that is in the same paragraph or has no
-    comment of its own.
+    replacement; comments of a removed statement go to the next statement.
     """
 
     def __init__(self, source: Source) -> None:
@@ -145,7 +144,7 @@ class Edits:
         self.replace(stmt, [block.with_changes(body=cst.IndentedBlock([moved]))])
 
     def remove(self, stmt: ast.stmt) -> None:
-        """Remove a statement; its comments go to the next one, if in the same paragraph or without its own comment."""
+        """Remove a statement; its comments go to the next one."""
         self._replaced[stmt] = []
 
     def move(self, stmt: ast.stmt, code: str | Sequence[Line] = ()) -> Line:
@@ -279,10 +278,7 @@ class _Rebuild:
             for stmt, one in self._statements(cast(Line, line)):
                 new = self._statement(stmt, one)
                 if new and orphans:
-                    headed = _leading_blanks(new[0]) and any(o.comment for o in new[0].leading_lines)
-                    commented = any(o.comment for o in orphans)
-                    # Nothing is left of a paragraph where the next one, under a comment of its own, follows
-                    kept = orphans if (commented and not headed) or not _leading_blanks(new[0]) else []
+                    kept = orphans if any(o.comment for o in orphans) or not _leading_blanks(new[0]) else []
                     new[0] = new[0].with_changes(leading_lines=[*kept, *new[0].leading_lines])
                     orphans = []
                 elif not new and stmt not in self._edits._moved:

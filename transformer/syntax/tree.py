@@ -369,9 +369,9 @@ def _is_bracketed(text: str) -> bool:
 
 def _undent(text: str, column: int) -> str:
     """Move a statement's continuation lines left by as much as its first line, so that LibCST can re-indent them."""
-    lines = text.split("\n")
+    lines = _ast_lines(text)
     pad = " " * column
     if all(line.startswith(pad) or not line.strip() for line in lines[1:]):
         if '"""' not in text and "'''" not in text:
-            return "\n".join([lines[0], *(line[column:] if line.strip() else line for line in lines[1:])])
+            return "".join([lines[0], *(line[column:] if line.strip() else line for line in lines[1:])])
     return text

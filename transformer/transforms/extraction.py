@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -338,7 +339,7 @@ def _is_tensor(param: str, tensors: Tensors, given: Mapping[str, ast.stmt], begi
 def _rejoin(state: State, edits: Edits, region: Sequence[ast.stmt], shift: int) -> None:
     """Join statements that a formatter split for lack of columns, if they now fit."""
     broken = [s for s in statements(region) if s.end_lineno != s.lineno and not hasattr(s, "body")]
-    texts = [state.tree.text(s) + "\n" for s in broken]
+    texts = [re.sub(r"\r\n?", "\n", state.tree.text(s)) + "\n" for s in broken]
     there, here = ([(t, s.col_offset + by) for t, s in zip(texts, broken, strict=True)] for by in (0, shift))
     fitted = fit_all((*there, *here), state.source.width)
     for stmt, old, as_was, new in zip(broken, texts, fitted, fitted[len(broken) :], strict=False):

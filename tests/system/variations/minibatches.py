@@ -60,6 +60,10 @@ if args.gamma < 1 and approx_kl > 2e-4:
 """,
             "report": edited("report", "v_loss.item(),", "v_loss.item(), approx_kl.item(), stopped,"),
         },
-        {"deferred-sync": "may leave a minibatch before the optimizer's step", "update": "leaves the region"},
+        {
+            "deferred-sync": "may leave a minibatch before the optimizer's step",
+            "update": "leaves the region",
+            "tensor-lr": "update() is not compiled",
+        },
     ),
 ]

@@ -74,7 +74,7 @@ VARIATIONS = [
                 scaler.update()
             """,
         },
-        {"one-graph": "step() on line"},
+        {"one-graph": "step() on line", "tensor-lr": "update() is not compiled"},
     ),
     Variation(
         "a scheduler per iteration",
