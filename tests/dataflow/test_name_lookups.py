@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from transformer.dataflow.name_lookups import is_vars_of_options
+from transformer.dataflow.name_lookups import is_vars_of_options, looks_up_names
 from transformer.syntax.tree import Tree
 
 HEAD = "import numpy as np\nparser = make()\nargs = parser.parse_args()\nnet = make()\n"
@@ -28,3 +28,19 @@ def test_the_variables_of_options_are_no_others(code: str, options: bool) -> Non
     tree = Tree(HEAD + code)
     (name,) = (n for n in tree.of(ast.Name) if n.id == "vars")
     assert is_vars_of_options(tree, name) == options
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("globals()['net']", True),
+        ("__import__('__main__').net", True),
+        ("__builtins__.globals()['net']", True),
+        ("vars(args)", False),
+        ("getattr(net, 'x')", False),  # of a class's methods alone
+        ("net.x", False),
+    ],
+)
+def test_names_that_are_looked_up(code: str, found: bool) -> None:
+    tree = Tree(HEAD + code)
+    assert looks_up_names(tree, tree.root) == found

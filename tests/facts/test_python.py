@@ -2,11 +2,16 @@
 
 import builtins
 import gc
+import subprocess
+import sys
 from collections import deque
+from collections.abc import Iterator
 
 import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from transformer.facts.python import CONTAINERS, ROWS, Does, does, has
+from transformer.facts.python import CONTAINERS, ROWS, Does, builtin_names, does, has
 
 
 class Marker:
@@ -63,7 +68,8 @@ ARGUMENTS = {
     "union": ([INSIDE],),
     "intersection": ([INSIDE],),
     "difference": ([INSIDE],),
-    "symmetric_difference": ([INSIDE],),
+    **dict.fromkeys("symmetric_difference symmetric_difference_update".split(), ([INSIDE],)),
+    **dict.fromkeys("difference_update intersection_update".split(), ([INSIDE],)),
     "issubset": ([INSIDE],),
     "issuperset": ([INSIDE],),
     "isdisjoint": ([INSIDE],),
@@ -162,3 +168,121 @@ def test_methods_that_containers_have_are_those_of_python() -> None:
     assert not has("list", "get") and not has("tuple", "append") and not has("set", "cpu")
     named = {name for row in ROWS if row.of != "builtin" for name in row.names.split()}
     assert named == {name for _, name, _ in METHODS}
+
+
+CALLS = {
+    name: arguments
+    for names, arguments in {
+        "abs bin bool bytes chr float hash hex id int oct range repr round str ascii": "(3)",
+        "all any dict enumerate frozenset iter len list reversed set sorted sum tuple zip": "([])",
+        "callable print": "(repr)", "complex format": "(1.5)", "hasattr": "(1, 'real')", "isinstance": "(1, int)",
+        "issubclass": "(bool, int)", "ord": "('a')", "divmod pow max min slice": "(7, 2)", "next": "(iter([1]))",
+        "filter map": "(str, [1])",
+    }.items()
+    for name in names.split()
+}  # fmt: skip
+"""How each builtin is called, but those that read or open, and errors."""
+
+
+@pytest.mark.parametrize("name", sorted(CALLS.keys() & builtin_names()))
+def test_what_a_builtin_makes(name: str) -> None:
+    made = eval(name + CALLS[name])
+    kinds = {
+        "number": isinstance(made, (bool, int, float, complex)),
+        "text": isinstance(made, (str, bytes)),
+        "container": isinstance(made, (list, dict, set, frozenset, tuple)),
+        "iterator": isinstance(made, Iterator),
+    }
+    makes = does("builtin", name).makes  # type: ignore[union-attr]
+    assert (
+        kinds[makes] if makes else name in builtin_names(gives=("new", "contents and given")) or not any(kinds.values())
+    )
+
+
+def _goes_through(name: str) -> bool:
+    """Whether a builtin takes elements of what it is given, or its result does when it is asked for one."""
+    seen = []
+
+    class Watched(list[object]):
+        def __iter__(self) -> Iterator[object]:
+            seen.append(self)
+            return super().__iter__()
+
+        def __reversed__(self) -> Iterator[object]:
+            seen.append(self)
+            return super().__reversed__()
+
+    given = Watched([("a", 1)]) if name == "dict" else Watched([1])
+    call = getattr(builtins, name)
+    try:
+        call(*(str, given) if name in ("map", "filter") else (iter(given),) if name == "next" else (given,))
+    except TypeError:
+        return False
+    return bool(seen)
+
+
+@pytest.mark.parametrize("name", sorted(CALLS.keys() & builtin_names()))
+def test_what_goes_through_what_it_is_given(name: str) -> None:
+    if name not in ("bytes", "print", "repr", "str", "ascii", "format"):  # these go through to show it, or to copy it
+        assert (name in builtin_names(takes=True)) == _goes_through(name)
+
+
+class Waits(TorchDispatchMode):
+    """Counts how often the value of a tensor is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        self.count += func is torch.ops.aten._local_scalar_dense.default
+        return func(*args, **(kwargs or {}))
+
+
+def test_what_makes_a_number_of_a_tensor_reads_it() -> None:
+    for name in builtin_names(makes="number", takes=False) & {
+        "bool",
+        "complex",
+        "float",
+        "int",
+        "callable",
+        "hash",
+        "id",
+    }:
+        tensor = torch.tensor(1.5)
+        with Waits() as waits:
+            getattr(builtins, name)(tensor)
+        assert (waits.count > 0) == (name in builtin_names(converts=True)), name
+
+
+@pytest.mark.parametrize("name", "abs callable frozenset hash id iter len list pow reversed tuple type zip".split())
+def test_what_leaves_the_values_of_tensors_on_the_device(name: str) -> None:
+    with Waits() as waits:
+        getattr(builtins, name)(torch.ones(2), *((2,) if name == "pow" else ()))
+    assert not waits.count
+
+
+@pytest.mark.parametrize("name", sorted(builtin_names(calls=("given", "key"))))
+def test_what_is_called_back(name: str) -> None:
+    row = does("builtin", name)
+    called: list[object] = []
+    function = getattr(builtins, name)
+    if row is not None and row.calls == "key":
+        function([1, 2], key=lambda x: (called.append(x), x)[1])
+    else:
+        list(function(called.append, [1, 2]))
+    assert called == [1, 2]
+
+
+def test_what_hangs_on_the_process() -> None:
+    """Another process hashes a text to another number, and so puts it in another place of a set."""
+    calls = {n: n + CALLS[n] for n in builtin_names(makes=("number", "text", "container")) & CALLS.keys()}
+    calls |= {"hash": "hash('a')", "set": "[*set('abcdefgh')]", "frozenset": "[*frozenset('abcdefgh')]"}
+    calls |= {"id": "id(object())", "dict": "[*dict.fromkeys('abcdefgh')]", "sorted": "sorted('abcdefgh')"}
+    code = f"for call in {[*calls.values()]}: print(eval(call))"
+    seen = [
+        subprocess.run([sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True)
+        for seed in ("1", "2", "3")
+    ]
+    lines = zip(calls, *(s.stdout.splitlines() for s in seen), strict=True)
+    assert {name for name, *results in lines if len({*results}) > 1} == builtin_names(varies=True)

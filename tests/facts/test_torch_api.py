@@ -17,21 +17,27 @@ import torch
 from processors import CAPABILITIES, run_under
 from tiers import slow_but_each
 from torch import Tensor
-from torch.distributions import Categorical, Independent, Normal
+from torch.distributions import Bernoulli, Categorical, Independent, Normal
 
 from transformer.facts.torch_api import (
+    ATTRIBUTE_ROWS,
     CHECKED_ALONE,
     DRAWING,
     EXACT_POWERS,
+    HOLDERS,
     OF,
     OF_DISTRIBUTIONS,
     OF_TYPE,
     OPERATORS,
+    PRODUCTS,
+    Attribute,
     Kind,
     Row,
     layers,
     names,
+    of_optimizers,
     optimizers,
+    others,
 )
 from transformer.syntax.templates import render
 
@@ -119,6 +125,7 @@ GIVEN: dict[str, tuple[Callable[[Any], tuple[Any, ...]], ...]] = {
     "swapaxes": (lambda x: (0, -1),),
     "to": (lambda x: (x.dtype,), lambda x: ("cpu",)),
     "transpose": (lambda x: (0, -1), lambda x: ()),
+    "type": (lambda x: (x.dtype,), lambda x: (torch.float64,)),
     "unsqueeze": (lambda x: (-1,),),
     "where": (lambda x: (like(x), like(x)),),
 }
@@ -646,6 +653,7 @@ WRONG: dict[str, tuple[Kind, str, str, dict[str, Any]]] = {
     "a graph denied": ("tensor", "squeeze", "graph", {"graph": False}),
     "a graph of a density denied": ("distribution", "log_prob", "graph", {"graph": False}),
     "a graph of a draw denied": ("distribution", "rsample", "graph", {"graph": False}),
+    "a graph of what is cast denied": ("tensor", "type", "graph", {"graph": False}),
     "a device that cannot be named": ("torch", "from_numpy", "made", {"made": "on host"}),
 }
 
@@ -660,6 +668,45 @@ def test_a_wrong_row_is_found(kind: Kind, name: str, fact: str, facts: dict[str,
     except (TypeError, IndexError, RuntimeError):
         return  # the call that the row allows fails outright
     assert found
+
+
+HAVING = [(row, kind, name) for row in ATTRIBUTE_ROWS for kind in row.of.split() for name in row.names.split()]
+
+
+def _having(kind: str, name: str) -> list[Any]:
+    """Things that have an attribute, and whose tensors have a graph."""
+    leaf = torch.rand(2, 3, requires_grad=True)
+    graph = leaf * torch.ones(2, 3)
+    if kind == "distribution":
+        by_probabilities = [Categorical(logits=graph), Bernoulli(probs=torch.sigmoid(graph))]
+        return by_probabilities if name in ("logits", "probs") else [Normal(graph, graph.exp())]
+    if kind == "array":
+        return [leaf.detach().numpy()]
+    complex_ = torch.complex(graph, graph)
+    leaf.grad = torch.ones(2, 3)
+    return [complex_] if name == "imag" else [leaf if name == "grad" else graph]
+
+
+@pytest.mark.parametrize("row, kind, name", HAVING, ids=[f"{k}-{n}" for _, k, n in HAVING])
+def test_an_attribute_is_what_its_row_says(row: Attribute, kind: str, name: str) -> None:
+    for thing in _having(kind, name):
+        value = getattr(thing, name, None)
+        if value is None and kind == "array":
+            return  # what tensors alone have
+        if row.memory == "number":
+            assert not isinstance(value, Tensor)
+        elif row.memory == "shared" and kind == "array":
+            assert name == "data" or np.shares_memory(thing, value)
+        elif kind == "tensor" and row.memory == "shared":
+            assert name == "grad" or value.untyped_storage().data_ptr() == thing.untyped_storage().data_ptr()
+            assert value.requires_grad == row.graph
+        elif kind == "distribution":
+            assert isinstance(value, Tensor) and (not row.graph or value.requires_grad)
+        plain = thing.detach() if isinstance(thing, Tensor) else thing
+        told = kind == "tensor" and str(getattr(plain, name)) != str(value) and row.memory != "shared"
+        assert told == (row.tells and row.memory != "shared")
+        if row.reorders and kind == "tensor":
+            assert value.shape == thing.shape[::-1]
 
 
 @pytest.mark.parametrize("name", OF_TYPE)
@@ -824,13 +871,97 @@ def test_a_layer(name: str) -> None:
     own = {t.untyped_storage().data_ptr() for t in (*given, *layer.parameters())}
     if name in layers(memory="new"):
         assert whole.untyped_storage().data_ptr() not in own
-        assert "inplace" not in inspect.signature(type(layer)).parameters
+    assert (name in layers(inplace=True)) == ("inplace" in inspect.signature(type(layer)).parameters)
     if name in layers(rows="row"):
         for i in range(9):
             torch.testing.assert_close(layer(*(t[i : i + 1] for t in given))[0], whole[i])
     if name in layers(same_bits=True):
         with torch.no_grad():
             assert torch.equal(_first(layer(*given)), whole)
+
+
+@pytest.mark.parametrize("name", sorted(HOLDERS - {"Parameter", "Sequential"}))
+def test_what_holds_others_computes_nothing(name: str) -> None:
+    made = getattr(torch.nn, name)()
+    with pytest.raises((RuntimeError, TypeError)):
+        made(FLOATS)
+    assert not made.state_dict()
+
+
+@pytest.mark.parametrize("name", sorted(layers(autocast=("product", "kept"))))
+def test_a_layer_under_autocast(name: str) -> None:
+    """What autocast computes in its own dtype returns that; other layers return the float32 that they are given."""
+    with torch.autocast("cpu", torch.bfloat16):
+        dtype = _first(_layer(name)(*_of_layer(name))).dtype
+    assert dtype == (torch.bfloat16 if name in layers(autocast="product") else torch.float32)
+
+
+PRODUCTS_GIVEN: dict[str, Callable[[Any], tuple[Any, ...]]] = {
+    **dict.fromkeys("matmul mm linear".split(), lambda x: (x, x)),
+    **dict.fromkeys("mv".split(), lambda x: (x, x[0])),
+    **dict.fromkeys("dot inner outer ger".split(), lambda x: (x[0], x[0])),
+    **dict.fromkeys("addmm addmv".split(), lambda x: (x[0], x, x)),
+    **dict.fromkeys("bmm".split(), lambda x: (x[None], x[None])),
+    **dict.fromkeys("addbmm baddbmm".split(), lambda x: (x, x[None], x[None])),
+    "addmv": lambda x: (x[0], x, x[0]),
+    "bilinear": lambda x: (x, x, x[None]),
+    "einsum": lambda x: ("ij,jk->ik", x, x),
+    "tensordot": lambda x: (x, x, 1),
+    "multi_dot": lambda x: ([x, x, x],),
+    "scaled_dot_product_attention": lambda x: (x[None], x[None], x[None]),
+    **{f"conv{n}d": lambda x, n=n: (x[0][(None,) * (n + 1)],) * 2 for n in (1, 2, 3)},  # type: ignore[misc]
+    **{f"conv_transpose{n}d": lambda x, n=n: (x[0][(None,) * (n + 1)],) * 2 for n in (1, 2, 3)},  # type: ignore[misc]
+}
+
+
+@pytest.mark.parametrize("name", sorted(PRODUCTS))
+@pytest.mark.filterwarnings("ignore")
+def test_products_sum_products(name: str) -> None:
+    """Twice the numbers make four times the product: elements are multiplied, and nothing is computed beside that."""
+    homes = (torch, torch.nn.functional, torch.linalg)
+    call = next(getattr(home, name) for home in homes if hasattr(home, name))
+    ones, small = torch.ones(3, 3), torch.full((3, 3), 0.5)
+    given = PRODUCTS_GIVEN[name]
+    if name == "scaled_dot_product_attention":  # of a softmax
+        assert torch.allclose(call(*given(ones)), 2 * call(*given(small)))
+        return
+    powers = {"bilinear": 3, "multi_dot": 3}.get(name, 2)
+    adds = float(name.startswith(("addb", "addm", "badd")))  # the first is added
+    one, half = call(*given(ones)), call(*given(small))
+    assert torch.allclose(one - adds, (half - 0.5 * adds) * 2**powers)
+
+
+@pytest.mark.parametrize("name", sorted(names("tensor", sizes=True)))
+def test_what_is_given_sizes(name: str) -> None:
+    x = torch.ones(2, 3)
+    assert getattr(x, name)(2, 3).shape == ((4, 9) if name == "repeat" else (2, 3))
+    assert getattr(x, name)(torch.Size((2, 3))).shape == getattr(x, name)(2, 3).shape
+
+
+@pytest.mark.parametrize("name", sorted(others()))
+def test_what_computes_no_tensor(name: str) -> None:
+    """It is there; what asks is answered, of a tensor or of nothing, with what is no tensor."""
+    call = getattr(torch, name)
+    if name in others("asks"):
+        given = {
+            "device": ("cpu",),
+            "can_cast": (torch.int, torch.float),
+            "finfo": (torch.float,),
+            "iinfo": (torch.int,),
+        }
+        bare = name.startswith("get_") or name == "is_grad_enabled" or name == "Size"
+        assert not isinstance(call(*given.get(name, () if bare else (torch.ones(2),))), Tensor)
+
+
+def test_random_states_are_what_is_seeded() -> None:
+    before = torch.get_rng_state()
+    torch.manual_seed(3)
+    assert torch.initial_seed() == 3 == torch.default_generator.initial_seed()
+    first = torch.rand(2)
+    torch.set_rng_state(before)
+    torch.manual_seed(3)
+    assert torch.equal(torch.rand(2), first)
+    torch.set_rng_state(before)
 
 
 def faults_of_layers() -> Iterator[str]:
@@ -854,6 +985,25 @@ def test_which_optimizers_can_be_captured() -> None:
     assert {n for n, c in classes.items() if "capturable" in inspect.signature(c).parameters} == optimizers(
         capturable=True
     )
+
+
+def test_what_optimizers_have() -> None:
+    weight = torch.ones(2, requires_grad=True)
+    optimizer = torch.optim.Adam([weight], lr=0.1)
+    (2 * weight).sum().backward()
+    before = weight.tolist()
+    optimizer.step()
+    assert weight.tolist() != before and optimizer.state[weight]
+    optimizer.zero_grad()
+    assert weight.grad is None
+    assert of_optimizers("stepping") == {"step", "zero_grad"}
+    saved = optimizer.state_dict()
+    optimizer.param_groups[0]["lr"] = 0.5
+    optimizer.load_state_dict(saved)
+    assert optimizer.defaults["lr"] == 0.1
+    known = of_optimizers("stepping", "saving", "groups", "defaults", "moments")
+    has = {n for n in dir(optimizer) if not n.startswith("_") and "hook" not in n and not n.startswith("Optimizer")}
+    assert has - {"profile_hook_step", "OptimizerPreHook", "OptimizerPostHook"} == known
 
 
 def _steps(name: str, rate: float | Tensor) -> Tensor:

@@ -25,6 +25,11 @@ def changes(line: str, functions: str = "") -> Changes:
         ("a.b[0].c[1] = 1", "", "a b c", ""),
         ("a.b.add_(1)", "", "a b", ""),
         ("a.b.append(1)", "", "a b", "b"),
+        ("a.b.setdefault(1, [])", "", "a b", "b"),
+        ("a.b.popitem()", "", "a b", "b"),
+        ("a.b.extendleft(c)", "", "a b", "b"),
+        ("a.b.symmetric_difference_update(c)", "", "a b", "b"),
+        ("a.b.get(1)", "", "", ""),
         ("a.add(1)", "", "a", ""),  # tensors have an add() too
         ("f(a).append(1)", "", "", "f(a)"),
         ("setattr(a, 'b', 1)", "b", "", ""),

@@ -118,3 +118,9 @@ def test_what_it_is_given(given: str, held: bool) -> None:
     )
     (value,) = (s.value for s in made.tree.of(ast.Assign) if ast.unparse(s.targets[0]) == "seen")
     assert held_by(made.roles, value, made.roles.optimizers) is held
+
+
+def test_a_sample_of_its_own_may_have_a_gradient() -> None:
+    functions = "class Policy(nn.Module):\n    def sample(self, x):\n        return x * self.scale\n\n\n"
+    below = STEPS.format("(agent.sample(penalty))")
+    assert found(below, functions=functions) is not None

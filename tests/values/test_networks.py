@@ -7,8 +7,9 @@ from scripts import PARTS, script
 
 from transformer import convert
 from transformer.conversion.first_state import read, recognise
-from transformer.values.networks.attributes import CONTAINERS, LAYERS
-from transformer.values.networks.parts import OF_TORCH
+from transformer.facts.libraries import OF_MODULE
+from transformer.facts.torch_api import CONTAINERS
+from transformer.values.networks.attributes import LAYERS
 
 AGENT = PARTS["agent"]
 INIT = "super().__init__()\n"
@@ -603,7 +604,7 @@ def test_each_of_two_networks_is_told_of_a_use_of_both(head: str) -> None:
 def test_tables_agree_with_torch() -> None:
     torch = pytest.importorskip("torch")
     own = {name for name in dir(torch.nn.Module) if not name.startswith("_") and "hook" not in name}
-    assert own - {"forward"} <= OF_TORCH
+    assert own - {"forward"} <= OF_MODULE
     assert all(issubclass(getattr(torch.nn, name), torch.nn.Module) for name in LAYERS | CONTAINERS)
 
 

@@ -23,6 +23,7 @@ REPORTS = {
         "from torch.utils.tensorboard import SummaryWriter\ndef train(args, out=None):\n    pass\n"
         "train(1, SummaryWriter())\ntrain(1)"
     ),
+    "log.error(1)": "import logging\nlog = logging.getLogger(__name__)",
     "log.warning(1)": "import logging\nlog: logging.Logger = logging.getLogger(__name__)",
     "w.add_scalar('x', 1)": "from torch.utils.tensorboard import SummaryWriter\nwith SummaryWriter() as w:\n    pass",
 }

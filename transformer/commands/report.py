@@ -98,13 +98,7 @@ class Result:
     @property
     def not_looked_into(self) -> list[str]:
         """Files next to the script that it imports and that may contain parts of the training; only if it is a file."""
-        path = Path(self.script)
-        return list(map(str, not_looked_into(self.conversion.source, path.parent))) if path.is_file() else []
-
-    @property
-    def beside(self) -> list[str]:
-        """The same for a refused script."""
-        path, code = Path(self.script), self.conversion.original
+        path, code = Path(self.script), self.conversion.source if self.done else self.conversion.original
         known = path.is_file() and unparsable(code) is None
         return list(map(str, not_looked_into(code, path.parent))) if known else []
 
@@ -267,7 +261,7 @@ def print_errors(console: Console, results: Sequence[Result], *, alone: bool = T
     """Print all reasons for scripts that were not converted or written; `alone`: no files were given with them."""
     for result in results:
         print_diagnostics(console, result.script, result.conversion.errors, result.conversion.original)
-        if alone and result.conversion.errors and (beside := result.beside):
+        if alone and result.conversion.errors and (beside := result.not_looked_into):
             print_line(console, (_imports(beside, "try"), "bold yellow"))
         for why in filter(None, (result.failure, result.stale)):
             print_line(console, ("Error: ", "red"), why)

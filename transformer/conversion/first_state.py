@@ -8,6 +8,7 @@ from dataclasses import replace
 import libcst as cst
 
 from transformer.dataflow.access import access
+from transformer.facts.torch_api import others
 from transformer.recognition import refusals
 from transformer.recognition.history import Asked
 from transformer.recognition.refusals import Unconvertible
@@ -17,9 +18,7 @@ from transformer.syntax.tree import Tree
 from transformer.values.networks.uses import restructured, unsteady
 from transformer.values.tensor_environment import find_tensor_env
 
-PRECISIONS = frozenset(
-    "autocast half double bfloat16 float64 float16 set_default_dtype set_default_tensor_type".split()
-)
+PRECISIONS = others("precision") | frozenset("autocast bfloat16 double float16 float64 half".split())
 
 
 def read(code: str, line_length: int, asked: Asked | None = None) -> State:

@@ -10,18 +10,16 @@ import ast
 from collections.abc import Collection, Iterator, Sequence
 
 from transformer.dataflow.access import Names, access, free_names, scope_access
+from transformer.facts.python import builtin_names
 from transformer.syntax.query import parameters, walk
 from transformer.syntax.tree import Tree
 
 Nested = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
-CONSUMERS = frozenset("sum any all min max list tuple set frozenset dict sorted next".split())
+LAZY = builtin_names(makes="iterator")
+CONSUMERS = builtin_names(takes=True) - LAZY
 """Builtins that consume an iterator and do not keep it."""
-LAZY = frozenset("map filter zip enumerate iter".split())
-"""Builtins that return iterators, which keep the arguments."""
-ORDERING = frozenset("sorted min max".split())
-"""Builtins that call their `key` and do not keep it."""
 
 
 def kept_for_later(
@@ -87,12 +85,13 @@ def _is_called(tree: Tree, function: ast.expr) -> bool:
     parent = tree.parents[function]
     if isinstance(parent, ast.keyword):
         call = tree.parents[parent]
-        return parent.arg == "key" and isinstance(call, ast.Call) and tree.names.builtin(call.func) in ORDERING
+        ordering = isinstance(call, ast.Call) and tree.names.builtin(call.func) in builtin_names(calls="key")
+        return parent.arg == "key" and ordering
     if not isinstance(parent, ast.Call):
         return False
     if parent.func is function or (tree.calls(parent, "functools.reduce") and parent.args[0] is function):
         return True
-    lazy = tree.names.builtin(parent.func) in ("map", "filter") and parent.args[0] is function
+    lazy = tree.names.builtin(parent.func) in builtin_names(calls="given") and parent.args[0] is function
     return lazy and is_used_up(tree, parent)
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 
+from transformer.facts.torch_api import NO_GRAD
 from transformer.syntax.tree import Tree
 
-NO_GRAD = ("torch.no_grad", "torch.inference_mode")
-"""Names that disable gradients if called without arguments, as contexts and as decorators."""
 SWITCH = "torch.set_grad_enabled"
 
 

@@ -11,12 +11,6 @@ from collections.abc import Callable, Iterable
 from transformer.facts.torch_api import NEW, VIEWS, may_be_given
 from transformer.syntax.query import children, pairwise, statements, walk
 
-HARMLESS = frozenset(
-    "print len float int bool str repr range enumerate zip isinstance type list tuple min max sum sorted abs any all "
-    "round id hash format".split()
-)
-"""Builtins that change no argument."""
-
 
 def roots(node: ast.expr) -> set[str]:
     """Names whose memory the value of an expression may share."""

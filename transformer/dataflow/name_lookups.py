@@ -5,15 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
+from transformer.facts.lookups import ANSWERING, ATTRIBUTES, OF_CALLER, VARIABLES, lookups
 from transformer.syntax.options import holds_options
 from transformer.syntax.query import asked_name, parameters
 from transformer.syntax.tree import Tree
-
-NAMESPACES = frozenset("globals locals vars eval exec sys importlib".split())
-
-
-BY_NAME = frozenset("getattr hasattr setattr delattr methodcaller attrgetter operator".split())
-"""Names that find functions and methods by text."""
 
 
 def texts_of(tree: Tree) -> set[str]:
@@ -24,18 +19,15 @@ def texts_of(tree: Tree) -> set[str]:
 def looks_up_names(tree: Tree, owner: ast.AST) -> bool:
     """Whether the script may look up functions and classes (or methods, if `owner` is a class) by text."""
     return any(
-        isinstance(n, ast.Name) and (n.id in NAMESPACES or (n.id in BY_NAME and isinstance(owner, ast.ClassDef)))
+        isinstance(n, ast.Name) and (n.id in NAMESPACES or (n.id in ATTRIBUTES and isinstance(owner, ast.ClassDef)))
         for n in tree.nodes
         if not is_vars_of_options(tree, n)
     )
 
 
-SHOWING = frozenset("__class__ __dict__ __dir__ __mro__ __subclasses__".split()) | frozenset(
-    "getmembers getsource getattr_static _getframe currentframe".split()
-)
+NAMESPACES = VARIABLES | lookups(of="library", finds="modules")
+SHOWING = lookups(of=("attribute", "inspect"), finds="methods") | {"_getframe", "currentframe"}
 """Attributes and functions that reveal which methods there are, or which one runs; a class's `__name__` does not."""
-ANSWERING = ("__getattr__", "__getattribute__", "__setattr__", "__dir__", "__instancecheck__")
-"""Methods that handle attributes of any name."""
 
 
 def looks_at_methods(tree: Tree, cls: ast.ClassDef) -> ast.AST | None:
@@ -111,26 +103,11 @@ def is_vars_of_options(tree: Tree, name: ast.AST) -> bool:
     return call is not None and len(given) == 1 and holds_options(tree, given[0], tree.scope_of(call))
 
 
-VARIABLES = frozenset("globals locals vars eval exec dir __import__ __builtins__".split())
-"""Python's names through which code accesses variables by text."""
 MODULES = {
-    "builtins": VARIABLES,
-    "sys": frozenset("modules _getframe _current_frames settrace setprofile".split()),
-    "inspect": frozenset("currentframe stack trace getmembers getclosurevars getouterframes getinnerframes".split()),
-    "importlib": frozenset(("import_module", "reload")),
-    "gc": frozenset("get_objects get_referrers get_referents".split()),
+    "builtins": lookups(of="builtin", where=("module", "caller", "both")),
+    **{module: lookups(of=module) for module in ("sys", "inspect", "importlib", "gc")},
 }
-"""Modules, with their functions that do this."""
-FRAMES = frozenset("__globals__ f_globals f_locals f_back f_builtins tb_frame gi_frame cell_contents".split())
-"""Attributes that are the variables of a module or a function, or lead to them."""
-
-
-OF_MODULES = frozenset("globals __import__ __builtins__ modules import_module reload __globals__ f_globals".split())
-"""Those names that only give access to the variables of modules."""
-
-
-OF_CALLER = frozenset("locals vars eval exec dir".split())
-"""Those names that give access to the variables of the calling function and its module."""
+"""Modules, and what of them gets at variables."""
 
 
 def variable_lookups(tree: Tree, function: ast.FunctionDef | None) -> Iterator[ast.expr]:
@@ -143,15 +120,15 @@ def variable_lookups(tree: Tree, function: ast.FunctionDef | None) -> Iterator[a
         tree: the script.
         function: the function whose variables are meant; None for those of the module.
     """
-    of_module = function is None
+    of_module, apart = function is None, lookups(where="module")
     imported = any(whole.partition(".")[0] in (*MODULES, "__main__") for whole in tree.imports.values())
     for node in tree.nodes:
-        if not isinstance(node, (ast.Name, ast.Attribute)) or (not of_module and last_written(node) in OF_MODULES):
+        if not isinstance(node, (ast.Name, ast.Attribute)) or (not of_module and last_written(node) in apart):
             continue
-        if isinstance(node, ast.Name) and node.id in VARIABLES and not _is_of_an_object(tree, node):
+        if isinstance(node, ast.Name) and node.id in MODULES["builtins"] and not _is_of_an_object(tree, node):
             if function is None or not _is_called_outside(tree, node, function):
                 yield node
-        if isinstance(node, ast.Attribute) and node.attr in FRAMES:
+        if isinstance(node, ast.Attribute) and node.attr in lookups(of="attribute", finds="variables"):
             yield node
         if imported and isinstance(node.ctx, ast.Load):
             if (of_module and tree.qualified(node) == "__main__") or _leads_to_variables(tree, node):
@@ -159,10 +136,10 @@ def variable_lookups(tree: Tree, function: ast.FunctionDef | None) -> Iterator[a
 
 
 def _is_called_outside(tree: Tree, name: ast.Name, function: ast.FunctionDef) -> bool:
-    """Whether a name of OF_CALLER is called outside a function, and so sees none of its variables."""
+    """Whether what gives its caller's variables is called outside of a function, and so sees none of its own."""
     call = tree.parents[name]
-    called = isinstance(call, ast.Call) and call.func is name and name.id in OF_CALLER
-    return called and function not in tree.ancestors(name)
+    called = isinstance(call, ast.Call) and call.func is name
+    return called and name.id in OF_CALLER and function not in tree.ancestors(name)
 
 
 def last_written(node: ast.Name | ast.Attribute) -> str:

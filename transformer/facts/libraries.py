@@ -6,7 +6,10 @@ A module without a row is unknown: its functions may keep their arguments, chang
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal, TypeAlias
+
+from transformer.facts.rows import named
 
 Role: TypeAlias = Literal["plain", "reports", "options", "tensors", "environments", "bases", "progress"]
 """plain: its functions and objects compute, and neither keep nor change their arguments. reports: likewise, but they
@@ -61,6 +64,10 @@ TRAINERS = {
 
 
 ModuleGives: TypeAlias = Literal["itself", "a view", "nothing"]
+ModuleFinds: TypeAlias = Literal["", "parameters", "buffers", "parts", "state"]
+ModuleSets: TypeAlias = Literal[
+    "", "mode", "place", "dtype", "learning", "values", "parts", "parameters", "buffers", "call", "anything"
+]
 
 
 @dataclass(frozen=True)
@@ -70,7 +77,13 @@ class OfModules:
     names: str
     gives: ModuleGives
     """itself: the module; a view: an object that gives access to its parameters."""
+    finds: ModuleFinds = ""
+    """What a view is of."""
+    sets: ModuleSets = ""
+    """What it changes: the mode (of training), the place or the dtype of parameters, which of them learn, their values
+    or gradients; which parts, parameters or buffers there are; or what a call of it runs."""
     changes: bool = False
+    """Whether it may change what the module holds; the mode is no such thing."""
     keeps: bool = False
     """Whether the module keeps its arguments."""
     keeps_if: str = ""
@@ -78,14 +91,25 @@ class OfModules:
 
 
 MODULES = (
-    OfModules("parameters named_parameters buffers named_buffers modules named_modules children named_children "
-              "state_dict get_submodule get_parameter", "a view"),
-    OfModules("eval train", "itself"),
-    OfModules("to cuda cpu float double half bfloat16 type requires_grad_ apply share_memory", "itself", changes=True),
-    OfModules("zero_grad", "nothing", changes=True),
-    OfModules("load_state_dict", "nothing", changes=True, keeps_if="assign"),
-    OfModules("register_buffer register_parameter add_module register_module", "nothing", changes=True, keeps=True),
-)  # fmt: skip
+    OfModules("named_parameters parameters", "a view", "parameters"),
+    OfModules("buffers named_buffers", "a view", "buffers"),
+    OfModules("children get_submodule modules named_children named_modules", "a view", "parts"),
+    OfModules("state_dict", "a view", "state"),
+    OfModules("get_buffer get_parameter", "a view"),
+    OfModules("eval train", "itself", sets="mode"),
+    OfModules("cpu cuda share_memory to", "itself", sets="place", changes=True),
+    OfModules("ipu mtia to_empty xpu", "itself", sets="anything", changes=True),  # it may have other parameters then
+    OfModules("bfloat16 double float half type", "itself", sets="dtype", changes=True),
+    OfModules("requires_grad_", "itself", sets="learning", changes=True),
+    OfModules("apply", "itself", sets="anything", changes=True),
+    OfModules("zero_grad", "nothing", sets="values", changes=True),
+    OfModules("load_state_dict", "nothing", sets="values", changes=True, keeps_if="assign"),
+    OfModules("add_module register_module set_submodule", "nothing", sets="parts", changes=True, keeps=True),
+    OfModules("register_parameter", "nothing", sets="parameters", changes=True, keeps=True),
+    OfModules("register_buffer", "nothing", sets="buffers", changes=True, keeps=True),
+    OfModules("compile", "nothing", sets="call", changes=True),
+    OfModules("extra_repr", "nothing"),
+)
 
 _OF_MODULES = {name: row for row in MODULES for name in row.names.split()}
 
@@ -95,5 +119,22 @@ def of_modules(name: str) -> OfModules | None:
     return _OF_MODULES.get(name)
 
 
-LOGS_VALUES = frozenset("add_scalar add_scalars add_histogram log_metric log_metrics wandb.log".split())
+@cache
+def module_methods(**facts: object) -> frozenset[str]:
+    """The methods of modules whose row says all of these facts, each a value or a tuple of values."""
+    return named(MODULES, facts)
+
+
+LEAVES_PARTS = module_methods(finds=("parameters", "buffers", "state")) | module_methods(sets=("mode", "values"))
+"""Methods that leave a module's parts what and where they are; they change values, gradients and modes at most."""
+OF_MODULE = module_methods() | frozenset(
+    "T_destination call_super_init dump_patches get_extra_state set_extra_state training".split()
+)
+"""Attributes of torch.nn.Module, except its hooks and forward()."""
+
+
+_OF_VALUES = frozenset("add_histogram add_scalar add_scalars log_metric log_metrics".split())
+LOGS_VALUES = _OF_VALUES | {"wandb.log"}
 """Functions and methods of loggers that use only the values of tensors."""
+REPORTS = _OF_VALUES | frozenset("add_text critical debug error exception info log warning write".split())
+"""Methods of loggers and files that report their arguments."""

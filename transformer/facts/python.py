@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections import Counter, OrderedDict, deque
 from collections.abc import Generator
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal, TypeAlias
+
+from transformer.facts.rows import named
 
 Gives: TypeAlias = Literal[
     "nothing", "new", "given", "contents", "receiver", "of contents", "of given", "contents and given", "copy"
@@ -20,6 +23,8 @@ container of the arguments' elements; of given: a new container of the arguments
 receiver's elements."""
 Keeps: TypeAlias = Literal["", "given", "contents"]
 """What its receiver holds afterwards: the arguments, or their elements."""
+Makes: TypeAlias = Literal["", "number", "text", "container", "iterator"]
+"""What kind of object a builtin makes, whatever it is given. An iterator holds what it goes through."""
 
 
 @dataclass(frozen=True)
@@ -33,42 +38,60 @@ class Does:
     keeps: Keeps = ""
     writes: bool = False
     """Whether it changes its receiver."""
-    calls: bool = False
-    """Whether it calls functions among its arguments."""
+    calls: Literal["", "given", "key"] = ""
+    """Whether it calls functions that it is given: any of them, or its keyword `key`."""
+    makes: Makes = ""
+    takes: bool = False
+    """Whether it goes through what it is given, or its iterator does."""
+    converts: bool = False
+    """Whether it makes a number of one number, so that it waits for a tensor's value."""
+    shows: bool = False
+    """Whether it makes a text of what it is given."""
+    acts: bool = False
+    """Whether it does more than compute: it prints, reads, or moves an iterator on."""
+    varies: bool = False
+    """Whether another process may get another result, or another order, of equal arguments."""
 
 
 CONTAINERS = frozenset("list dict set deque tuple iterator".split())
 """Kinds of objects that hold others. Generators and iterators over containers are iterators."""
 
-TAKES_VALUES = frozenset("all any bool complex float hash id int isinstance len type".split())
-"""Builtin functions that use only the values and types of tensors; their results have no gradient."""
-SHOWS = frozenset("ascii format print repr str".split())
-"""Builtin functions that turn their argument into a text."""
-
 ROWS = (
-    Does("print len float int bool str repr isinstance issubclass id hash format ord chr bin hex oct", "builtin"),
-    Does("callable hasattr range ascii bytes complex slice input object open", "builtin"),
+    Does("bool complex float int", "builtin", makes="number", converts=True),
+    Does("callable hasattr isinstance issubclass len ord", "builtin", makes="number"),
+    Does("hash id", "builtin", makes="number", varies=True),
+    Does("all any", "builtin", makes="number", takes=True),
+    Does("ascii format repr str", "builtin", makes="text", shows=True),
+    Does("bin bytes chr hex oct", "builtin", makes="text"),
+    Does("print", "builtin", shows=True, acts=True),
+    Does("range slice", "builtin"),
+    Does("input object open", "builtin", acts=True),
     Does("abs divmod pow round", "builtin", "new"),
-    Does("all any", "builtin"),
-    Does("sum", "builtin", "contents and given"),
-    Does("max min", "builtin", "contents and given", calls=True),
-    Does("next", "builtin", "contents and given"),
-    Does("list tuple set frozenset dict reversed iter enumerate zip", "builtin", "of contents"),
-    Does("map filter sorted", "builtin", "of contents", calls=True),
+    Does("sum", "builtin", "contents and given", takes=True),
+    Does("max min", "builtin", "contents and given", calls="key", takes=True),
+    Does("next", "builtin", "contents and given", takes=True, acts=True),
+    Does("dict list tuple", "builtin", "of contents", makes="container", takes=True),
+    Does("frozenset set", "builtin", "of contents", makes="container", takes=True, varies=True),
+    Does("sorted", "builtin", "of contents", calls="key", makes="container", takes=True),
+    Does("enumerate iter reversed zip", "builtin", "of contents", makes="iterator", takes=True),
+    Does("filter map", "builtin", "of contents", calls="given", makes="iterator", takes=True),
     Does("Exception ValueError RuntimeError NotImplementedError KeyError TypeError SystemExit StopIteration "
-         "AssertionError KeyboardInterrupt IndexError ImportError", "builtin", "of given"),
+         "AssertionError KeyboardInterrupt IndexError ImportError", "builtin", "of given", acts=True),
     # containers
-    Does("append appendleft add remove discard", "list set deque", keeps="given", writes=True),
+    Does("append appendleft add", "list set deque", keeps="given", writes=True),
+    Does("discard remove", "list set deque", writes=True),
     Does("insert", "list deque", keeps="given", writes=True),
     Does("extend extendleft", "list deque", keeps="contents", writes=True),
     Does("update", "set", keeps="contents", writes=True),
     Does("pop popleft", "list deque set", "contents", writes=True),
     Does("clear reverse rotate", "list dict set deque", writes=True),
-    Does("sort", "list", writes=True, calls=True),
+    Does("sort", "list", writes=True, calls="key"),
     Does("index count", "list tuple deque"),
     Does("copy", "list dict set deque", "copy"),
     Does("issubset issuperset isdisjoint", "set"),
     Does("union intersection difference symmetric_difference", "set", "of contents"),
+    Does("difference_update intersection_update", "set", writes=True),
+    Does("symmetric_difference_update", "set", keeps="contents", writes=True),
     Does("update", "dict", keeps="contents", writes=True),
     Does("setdefault", "dict", "contents and given", keeps="given", writes=True),
     Does("get", "dict", "contents and given"),
@@ -98,3 +121,31 @@ _OF = _index()
 def does(kind: str, name: str) -> Does | None:
     """The row of a builtin function (`kind` is builtin), or of a method of a kind of object; None if unknown."""
     return _OF.get((kind, name))
+
+
+@cache
+def builtin_names(**facts: object) -> frozenset[str]:
+    """The builtin functions whose row says all of these facts, each a value or a tuple of values."""
+    return named((row for row in ROWS if row.of == "builtin"), facts)
+
+
+@cache
+def method_names(kind: str, **facts: object) -> frozenset[str]:
+    """The methods of a kind of container whose row says all of these facts."""
+    return frozenset(n for n in named((row for row in ROWS if kind in row.of.split()), facts) if has(kind, n))
+
+
+WRITES = frozenset(name for kind in CONTAINERS for name in method_names(kind, writes=True))
+"""Methods that change a container."""
+READS = frozenset(name for kind in ("list", "dict") for name in method_names(kind, writes=False))
+"""Methods of lists and dicts that change nothing; they may return elements."""
+COMPUTES = builtin_names(acts=False, calls=("", "key"))
+"""Builtin functions that do nothing but compute."""
+SAME = COMPUTES - builtin_names(varies=True) - builtin_names(makes=("container", "iterator")) | {"tuple"}
+"""Those of which equal arguments have equal results in every run and process, and results that nothing can change."""
+CONVERTS = builtin_names(converts=True)
+SHOWS = builtin_names(shows=True)
+TAKES_VALUES = builtin_names(makes="number") | {"type"}
+"""Those that take nothing of tensors but their values and types; what they return has no gradient."""
+HARMLESS = COMPUTES | {"print", "type"}
+"""Those that neither keep nor change what they are given; what they return may hold it."""

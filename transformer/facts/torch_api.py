@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal, TypeAlias, get_args
+
+from transformer.facts.rows import named, says
 
 Kind: TypeAlias = Literal["tensor", "array", "distribution", "torch", "functional", "numpy"]
 """The owner of a name: a method of tensors, arrays or distributions; a function of torch, torch.nn.functional or
@@ -58,6 +60,8 @@ class Row:
     fills: Fills = ""
     reorders: bool = False
     """Whether it returns the dimensions in another order."""
+    sizes: bool = False
+    """Whether the arguments that follow the tensor are sizes."""
     dim: int = 0
     """The index of the dimension among a method's arguments; functions of torch have the tensor before these."""
     inplace: int = 0
@@ -95,7 +99,7 @@ ROWS = (
     Row("mish relu silu", "functional", "new", "element", "kept", inplace=1),
     Row("elu leaky_relu", "functional", "new", "element", "kept", inplace=2),
     Row("byte int long short", "tensor", "shared", "element", "cast", graph=False),
-    Row("to type_as", "tensor", "shared", "element", "cast"),
+    Row("to type type_as", "tensor", "shared", "element", "cast"),  # type() of nothing is a text
     # along a dimension, or over all
     Row("cumsum logsumexp", "tensor torch", "new", "inner", "kept"),
     Row("mean prod sum", "tensor torch", "new", "inner", "kept", reduces=True),
@@ -109,11 +113,13 @@ ROWS = (
     Row("all any", "tensor torch", "new", "inner", "bool", reduces=True, graph=False),
     # other shapes of the same values
     Row("squeeze unsqueeze", "tensor torch", "shared", "inner", "kept"),
-    Row("expand expand_as reshape_as view view_as", "tensor", "shared", dtype="kept"),
-    Row("flatten ravel reshape t", "tensor torch", "shared", dtype="kept"),
+    Row("expand view", "tensor", "shared", dtype="kept", sizes=True),
+    Row("reshape", "tensor torch", "shared", dtype="kept", sizes=True),
+    Row("expand_as reshape_as view_as", "tensor", "shared", dtype="kept"),
+    Row("flatten ravel t", "tensor torch", "shared", dtype="kept"),
     Row("moveaxis movedim permute swapaxes transpose", "tensor torch", "shared", dtype="kept", reorders=True),
     Row("flip gather index_select masked_fill", "tensor torch", "new", dtype="kept"),
-    Row("repeat", "tensor", "new", dtype="kept"),
+    Row("repeat", "tensor", "new", dtype="kept", sizes=True),
     Row("broadcast_to chunk narrow select split unbind", "torch", "shared"),
     Row(JOINING, "torch", "new"),
     # products, losses, layers
@@ -124,7 +130,7 @@ ROWS = (
     # host values
     Row("item tolist", "tensor", "number", waits="value", graph=False),
     Row("numpy", "tensor", "shared", waits="value", graph=False),
-    Row("data_ptr dim element_size is_contiguous ndimension numel size type", "tensor", "number", graph=False),
+    Row("data_ptr dim element_size is_contiguous ndimension numel size", "tensor", "number", graph=False),
     Row("allclose equal", "tensor torch", "number", waits="value", graph=False),
     Row("argwhere nonzero", "tensor torch", "new", waits="size", graph=False),
     Row("bincount masked_select unique unique_consecutive", "tensor torch", "new", waits="size"),
@@ -138,8 +144,9 @@ ROWS = (
     Row("rand randn", "torch", "new", dtype="default", made="on host", draws=True),
     Row("randint randperm", "torch", "new", made="on host", draws=True),
     Row("normal", "torch", "new", waits="check", made="on host", draws=True),
-    Row("bernoulli rand_like randn_like", "torch", "new", draws=True),
-    Row("multinomial", "torch", "new", waits="check", draws=True),
+    Row("bernoulli", "torch", "new", draws=True),
+    Row("rand_like randn_like", "torch", "new", draws=True, graph=False),
+    Row("multinomial", "torch", "new", waits="check", draws=True, graph=False),
     Row("empty_like", "torch", "new", dtype="kept", fills="like"),
     Row("tensor", "torch", "new", made="of host", graph=False),
     Row("from_numpy", "torch", "shared", made="of host", graph=False),
@@ -192,21 +199,43 @@ class Layers:
     same_bits: bool = False
     """Whether it computes the same bits with and without gradients. On phones, and on some processors for grouped
     channels, gradients determine which library computes convolutions."""
+    inplace: bool = False
+    """Whether it can be told to write into what it is given."""
+    autocast: Literal["", "product", "kept"] = ""
+    """product: computed in autocast's dtype; kept: it takes any dtype, and returns float32 where it is given that."""
 
 
 LAYERS = (
-    Layers("Linear Tanh PReLU GELU Softplus Softsign Sigmoid LogSigmoid LayerNorm", rows="row", same_bits=True),
-    Layers("ReLU ReLU6 LeakyReLU ELU SELU CELU SiLU Mish Hardtanh Hardswish", "shared", "row", same_bits=True),
-    Layers("Identity", "shared", "row", same_bits=True),
-    Layers("Conv2d MaxPool2d", same_bits=True),
-    Layers("Flatten", "shared", same_bits=True),
+    Layers("Linear", rows="row", same_bits=True, autocast="product"),
+    Layers("GELU LayerNorm LogSigmoid Sigmoid Softplus Softsign Tanh", rows="row", same_bits=True, autocast="kept"),
+    Layers("PReLU", rows="row", same_bits=True),
+    Layers("CELU ELU LeakyReLU Mish ReLU ReLU6 SELU SiLU", "shared", "row", same_bits=True, inplace=True,
+           autocast="kept"),
+    Layers("Hardswish Hardtanh", "shared", "row", same_bits=True, inplace=True),
+    Layers("Identity", "shared", "row", same_bits=True, autocast="kept"),
+    Layers("Conv2d", same_bits=True, autocast="product"),
+    Layers("MaxPool2d", same_bits=True, autocast="kept"),
+    Layers("Flatten", "shared", same_bits=True, autocast="kept"),
     Layers("LogSoftmax Softmax", same_bits=True),
-    Layers("Hardsigmoid PixelShuffle Unflatten Upsample ZeroPad2d", "shared"),
-    Layers("Bilinear Conv1d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d MaxPool1d MaxPool3d"),
-    Layers("AvgPool1d AvgPool2d AvgPool3d AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveMaxPool2d"),
+    Layers("Hardsigmoid", "shared", inplace=True),
+    Layers("Unflatten", "shared", autocast="kept"),
+    Layers("PixelShuffle Upsample ZeroPad2d", "shared"),
+    Layers("Conv1d Conv3d", autocast="product"),
+    Layers("AvgPool2d MaxPool1d", autocast="kept"),
+    Layers("Bilinear ConvTranspose1d ConvTranspose2d ConvTranspose3d MaxPool3d"),
+    Layers("AvgPool1d AvgPool3d AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveMaxPool2d"),
     Layers("BCELoss BCEWithLogitsLoss CrossEntropyLoss HuberLoss L1Loss MSELoss NLLLoss SmoothL1Loss"),
     Layers("Embedding GRU GRUCell GroupNorm LSTM LSTMCell RNN RNNCell"),
+)  # fmt: skip
+CONTAINERS = frozenset("ModuleDict ModuleList Sequential".split())
+"""Modules that hold others, and nothing else."""
+HOLDERS = CONTAINERS | frozenset("Module Parameter ParameterDict ParameterList".split())
+"""Modules without layers of their own, and parameters."""
+PRODUCTS = frozenset(
+    "addbmm addmm addmv baddbmm bilinear bmm conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d "
+    "dot einsum ger inner linear matmul mm multi_dot mv outer scaled_dot_product_attention tensordot".split()
 )
+"""Functions and methods that compute matrix products."""
 
 
 @dataclass(frozen=True)
@@ -231,6 +260,23 @@ OPTIMIZERS = (
 )
 
 
+@dataclass(frozen=True)
+class OfOptimizers:
+    """Facts about what optimizers have, whose names are given as words."""
+
+    names: str
+    is_for: Literal["stepping", "saving", "groups", "defaults", "moments"]
+
+
+OF_OPTIMIZERS = (
+    OfOptimizers("step zero_grad", "stepping"),
+    OfOptimizers("load_state_dict state_dict", "saving"),
+    OfOptimizers("add_param_group param_groups", "groups"),
+    OfOptimizers("defaults", "defaults"),
+    OfOptimizers("state", "moments"),
+)
+
+
 def _index() -> dict[Kind, dict[str, Row]]:
     found: dict[str, dict[str, Row]] = defaultdict(dict)
     for row in ROWS:
@@ -252,26 +298,72 @@ def names(*kinds: Kind, **facts: object) -> frozenset[str]:
 
     A fact may be a tuple of values, of which the row must state one.
     """
-    return _named((row for row in ROWS if not {*kinds}.isdisjoint(row.of.split())), facts)
+    return named((row for row in ROWS if not {*kinds}.isdisjoint(row.of.split())), facts)
+
+
+_MODULES = {"torch": "torch", "functional": "torch.nn.functional", "numpy": "numpy"}
+
+
+@cache
+def functions(*kinds: Literal["torch", "functional", "numpy"], **facts: object) -> frozenset[str]:
+    """The whole names of functions whose row says all of these facts, as for `names`."""
+    return frozenset(f"{_MODULES[kind]}.{name}" for kind in kinds for name in names(kind, **facts))
 
 
 @cache
 def methods(**facts: object) -> frozenset[str]:
     """The names of methods for which the facts hold for every kind of object."""
-    others = (row for row in ROWS if not {*METHODS}.isdisjoint(row.of.split()) and not _says(row, facts))
+    others = (row for row in ROWS if not {*METHODS}.isdisjoint(row.of.split()) and not says(row, facts))
     return names(*METHODS, **facts) - {name for row in others for name in row.names.split()}
 
 
 @cache
 def layers(**facts: object) -> frozenset[str]:
     """The modules of torch.nn whose rows state all of these facts, as for `names`."""
-    return _named(LAYERS, facts)
+    return named(LAYERS, facts)
 
 
-ATTRIBUTES = frozenset("shape dtype device ndim size itemsize nbytes layout is_cuda requires_grad is_leaf".split())
+@dataclass(frozen=True)
+class Attribute:
+    """Facts about attributes, whose names are given as words, as are the kinds of things that have them."""
+
+    names: str
+    of: str
+    memory: Literal["number", "shared", "graph"]
+    """number: an object of the host; shared: memory, that of the tensor or its own; graph: a part of the graph."""
+    graph: bool = False
+    """Whether gradients flow through it."""
+    tells: bool = False
+    """Whether it tells of gradients."""
+    reorders: bool = False
+    """Whether it has the dimensions in another order."""
+
+
+ATTRIBUTE_ROWS = (
+    Attribute("device dtype is_cuda itemsize layout nbytes ndim shape", "tensor array", "number"),
+    Attribute("size", "array", "number"),
+    Attribute("is_leaf requires_grad", "tensor", "number", tells=True),
+    Attribute("grad_fn", "tensor", "graph", tells=True),
+    Attribute("H T mH mT", "tensor array", "shared", graph=True, reorders=True),
+    Attribute("imag real", "tensor", "shared", graph=True),
+    Attribute("data", "tensor array", "shared"),
+    Attribute("grad", "tensor", "shared", tells=True),
+    Attribute("loc logits mean mode probs scale stddev variance", "distribution", "shared", graph=True),
+)
+
+
+@cache
+def attributes(of: Kind = "tensor", **facts: object) -> frozenset[str]:
+    """The attributes of a kind of thing whose row says all of these facts, as for `names`."""
+    return named((row for row in ATTRIBUTE_ROWS if of in row.of.split()), facts)
+
+
+ATTRIBUTES = attributes("tensor", memory="number") | attributes("array", memory="number")
 """Attributes of tensors and arrays that are numbers."""
-VIEWS_OF_IT = frozenset("T mT data grad real imag".split())
+VIEWS_OF_IT = attributes(memory="shared")
 """Attributes that are memory: the tensor's, or their own."""
+GRADIENTS = attributes(tells=True) | frozenset("backward register_hook requires_grad_ retain_grad".split())
+"""Attributes and methods of tensors that depend on gradients."""
 
 
 def tells_values(name: str) -> bool:
@@ -280,19 +372,15 @@ def tells_values(name: str) -> bool:
 
 
 @cache
+def of_optimizers(*is_for: str) -> frozenset[str]:
+    """What optimizers have for one of these."""
+    return named(OF_OPTIMIZERS, {"is_for": is_for})
+
+
+@cache
 def optimizers(**facts: object) -> frozenset[str]:
     """The classes of torch.optim whose rows state all of these facts, as for `names`."""
-    return _named(OPTIMIZERS, facts)
-
-
-def _named(rows: Iterable[Row | Layers | Optimizers], facts: Mapping[str, object]) -> frozenset[str]:
-    return frozenset(name for row in rows if _says(row, facts) for name in row.names.split())
-
-
-def _says(row: Row | Layers | Optimizers, facts: Mapping[str, object]) -> bool:
-    return all(
-        getattr(row, fact) in (wanted if isinstance(wanted, tuple) else (wanted,)) for fact, wanted in facts.items()
-    )
+    return named(OPTIMIZERS, facts)
 
 
 LOSSES = {
@@ -314,9 +402,15 @@ REDUCES = names("tensor", reduces=True)
 """Methods of tensors that reduce all elements to one number, unless given a dimension."""
 JOINS = frozenset(JOINING.split()) & OF["torch"].keys()
 """Functions of torch that join tensors."""
-OF_HOST = frozenset(f"torch.{name}" for name in names("torch", made="of host"))
+MADE = functions("torch", memory="new", made=("of host", "on host"))
+"""Functions that make a tensor that shares memory with nothing, by their whole names."""
+OF_HOST = functions("torch", made="of host")
 """Functions that make a tensor from host values, by their full names."""
-PLAIN = frozenset("data device dtype is_cuda itemsize layout nbytes ndim shape".split())
+TYPES = functions("torch", made="of host", dtype="cast")
+"""torch's types of tensors, by their whole names."""
+MAY_SHARE = OF_HOST - TYPES - {"torch.tensor"}
+"""Those of which an array's memory is the tensor's."""
+PLAIN = attributes(memory="number", tells=False) | {"data"}
 """Attributes of tensors that do not depend on gradients."""
 _OPERANDS = {"element": 1, "broadcast": 2}
 
@@ -330,6 +424,54 @@ def out_place(name: str, of: Literal["array", "numpy"]) -> int:
     return operands if of == "numpy" else operands - 1
 
 
+Other: TypeAlias = Literal[
+    "asks", "random state", "gradients", "settings", "place", "precision", "products", "files", "compiles", "autocast"
+]
+
+
+@dataclass(frozen=True)
+class Others:
+    """Facts about what of torch computes no tensor, whose names are given as words."""
+
+    names: str
+    does: Other
+    """asks: it makes or asks for a dtype, a device, a size or another number; random state: it reads or sets one;
+    gradients: it says whether they are recorded; settings: it sets what torch does from then on, and among that place
+    and precision: where and of which dtype tensors are made; products: how precisely matrices are multiplied."""
+
+
+OTHERS = (
+    Others("Size can_cast device finfo get_default_dtype get_num_threads iinfo is_complex is_floating_point "
+           "is_grad_enabled is_tensor numel typename", "asks"),
+    Others("Generator get_rng_state initial_seed manual_seed seed set_rng_state", "random state"),
+    Others("enable_grad inference_mode no_grad set_grad_enabled", "gradients"),
+    Others("set_num_threads set_printoptions use_deterministic_algorithms", "settings"),
+    Others("set_default_device", "place"),
+    Others("set_default_dtype set_default_tensor_type", "precision"),
+    Others("set_float32_matmul_precision", "products"),
+    Others("load save", "files"),
+    Others("compile", "compiles"),
+    Others("autocast set_autocast_enabled", "autocast"),
+)  # fmt: skip
+
+
+@cache
+def others(*does: Other) -> frozenset[str]:
+    """What of torch does one of these, and computes no tensor; all that computes none if none of these is named."""
+    return named(OTHERS, {"does": does} if does else {})
+
+
+ON_HOST = names("tensor", waits="value") - names("torch")
+"""Methods that tensors alone have, and whose results are on the host."""
+NO_GRAPH = ON_HOST & names("tensor", graph=False) | {"detach"}
+"""Those through whose results no gradient flows. A network may have a sample() or all() of its own, with one."""
+DRAWN = NO_GRAPH | names("distribution", "torch", draws=True, graph=False) | {"argmax"}
+"""These, and methods and functions that draw or choose: no gradient flows to what they draw from."""
+SCALERS = ("torch.amp.GradScaler", "torch.cuda.amp.GradScaler")
+DISTRIBUTIONS = "torch.distributions."
+"""What the whole names of torch's distributions begin with."""
+NO_GRAD = ("torch.no_grad", "torch.inference_mode")
+"""What runs code without gradients where it is given nothing, as a context and as a decorator."""
 OTHERWISE = frozenset("copy inplace out".split())
 """Keywords with which an otherwise new result may be an argument: `copy=False`, `inplace=True`, `out=x`."""
 
@@ -351,7 +493,7 @@ ARRAYS_LACK = frozenset(
     "bool byte clone contiguous cpu cuda detach double float half int long short to unsqueeze".split()
 )
 """Methods of tensors that arrays do not have."""
-OF_DISTRIBUTIONS = frozenset("loc logits mean mode probs scale stddev variance".split())
+OF_DISTRIBUTIONS = attributes("distribution")
 """Attributes of distributions that are tensors."""
 MEMORY_LACKS = frozenset("append extend get items keys pop popitem setdefault update".split())
 """Methods of containers that neither tensors nor arrays have."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from transformer.facts.torch_api import names
+from transformer.facts.torch_api import functions, others
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import pairwise, statements
 from transformer.syntax.tree import Tree
 
-ALLOCATIONS = frozenset(f"torch.{name}" for name in names("torch", fills="sizes") - {"full"} | {"zeros_like"})
+ALLOCATIONS = functions("torch", fills="sizes") - {"torch.full"} | {"torch.zeros_like"}
 
 
 @dataclass(frozen=True)
@@ -86,14 +86,10 @@ def _dtype(tree: Tree, call: ast.Call) -> str:
     given = next((k.value for k in call.keywords if k.arg == "dtype"), None)
     if given is not None:
         return ast.unparse(given)
-    return "torch.get_default_dtype()" if sets_default(tree, DEFAULT_DTYPES) else "torch.float32"
+    return "torch.get_default_dtype()" if sets_default(tree, others("precision")) else "torch.float32"
 
 
-DEFAULT_DTYPES = frozenset({"set_default_dtype", "set_default_tensor_type"})
-DEFAULTS = DEFAULT_DTYPES | {"set_default_device"}
-
-
-def sets_default(tree: Tree, functions: frozenset[str] = DEFAULTS) -> bool:
+def sets_default(tree: Tree, functions: frozenset[str] = others("precision", "place")) -> bool:
     """Whether a script sets a default dtype or device for new tensors."""
     return not functions.isdisjoint(tree.mentioned)
 

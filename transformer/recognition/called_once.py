@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from transformer.dataflow.access import access
-from transformer.dataflow.grad_mode import NO_GRAD
+from transformer.facts.torch_api import NO_GRAD
 from transformer.syntax.query import bind_arguments, parameters, statements, walk
 from transformer.syntax.tree import Scope, Tree
 

@@ -6,12 +6,12 @@ import ast
 from typing import TypeGuard
 
 from transformer.dataflow.memory import is_in_place
+from transformer.facts.lookups import SETS
+from transformer.facts.python import WRITES
+from transformer.facts.torch_api import DISTRIBUTIONS
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import first_parameter, unparse
 from transformer.syntax.tree import Tree
-
-GROWING = frozenset("append appendleft extend insert update pop popleft clear add remove discard sort reverse".split())
-"""Methods that change a list, a deque, a dict or a set."""
 
 
 class Changes:
@@ -44,9 +44,9 @@ class Changes:
         elif isinstance(node, ast.Subscript) and isinstance(node.ctx, (ast.Store, ast.Del)):
             self._touch(node.value, node)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            if is_in_place(node.func.attr) or node.func.attr in GROWING:
+            if is_in_place(node.func.attr) or node.func.attr in WRITES:
                 self._touch(node.func.value, node)
-            if node.func.attr in GROWING - {"add", *self._methods}:  # tensors have an add() too
+            if node.func.attr in WRITES - {"add", *self._methods}:  # tensors have an add() too
                 self.grown.setdefault(unparse(node.func.value).rpartition(".")[2], node.lineno)
         elif isinstance(node, (ast.Global, ast.Nonlocal)):
             self.bound.update(dict.fromkeys(node.names, node.lineno))
@@ -104,8 +104,8 @@ def sets_by_text(node: ast.AST) -> TypeGuard[ast.expr]:
     if not isinstance(node, ast.Call):
         return False
     if isinstance(node.func, ast.Attribute):
-        return node.func.attr in GROWING | {"setdefault", "__setitem__"} and _is_namespace(node.func.value)
-    return isinstance(node.func, ast.Name) and node.func.id in ("setattr", "delattr", "exec")
+        return node.func.attr in WRITES | {"__setitem__"} and _is_namespace(node.func.value)
+    return isinstance(node.func, ast.Name) and node.func.id in SETS | {"exec"}
 
 
 def _is_namespace(node: ast.expr) -> bool:
@@ -117,7 +117,7 @@ def _is_namespace(node: ast.expr) -> bool:
 def foreign_base(tree: Tree, cls: ast.ClassDef) -> str | None:
     """A base class of a network that another file defines."""
     for base in tree.bases(cls):
-        of_torch = (tree.qualified(base) or "").startswith(("torch.nn.", "torch.distributions."))
+        of_torch = (tree.qualified(base) or "").startswith(("torch.nn.", DISTRIBUTIONS))
         known = of_torch or unparse(base) in tree.classes
         if not known:
             return unparse(base)

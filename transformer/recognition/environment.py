@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from transformer.dataflow.access import free_names, scope_access
+from transformer.facts.python import builtin_names
 from transformer.recognition.roles import Roles
 from transformer.syntax.options import holds_options
 from transformer.syntax.query import bind_arguments, calls_method, children, names_in, root, walk
@@ -382,4 +383,4 @@ class _Separate:
         return Unshown(f"line {getattr(node, 'lineno', 0)}: the environments may share {what}")
 
 
-_MAKE_NUMBERS = ("int", "float", "bool", "str", "len", "round")
+_MAKE_NUMBERS = builtin_names(makes=("number", "text")) | {"round"}

@@ -6,16 +6,18 @@ import ast
 from collections.abc import Collection
 
 from transformer.facts import python
-from transformer.facts.torch_api import NEW_TENSORS, OF
+from transformer.facts.libraries import module_methods
+from transformer.facts.lookups import lookups
+from transformer.facts.torch_api import NEW_TENSORS, OF, of_optimizers
 from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.changes import Changes, only_makes
 from transformer.recognition.roles import Optimizer, Roles
 from transformer.syntax.query import first_parameter, pairwise, walk, without_methods
 from transformer.syntax.tree import Tree
 
-FREEZING = frozenset("requires_grad requires_grad_ add_param_group __setattr__ __delattr__ __dict__".split())
+FREEZING = lookups(of="attribute", sets=True) | {"requires_grad", "requires_grad_", "add_param_group"}
 """Names whose use may change which parameters need gradients, or set attributes unseen."""
-GIVING = frozenset("add_module register_module register_parameter _modules _parameters".split())
+GIVING = module_methods(sets=("parts", "parameters")) | lookups(finds="parts")
 """Methods that give a network another part, under any name."""
 DISPLAYS = (
     ast.Constant,
@@ -28,7 +30,7 @@ DISPLAYS = (
     ast.SetComp,
     ast.JoinedStr,
 )
-USED = frozenset("zero_grad step state_dict load_state_dict param_groups".split())
+USED = of_optimizers("stepping", "saving") | {"param_groups"}
 """Attributes and methods of the optimizer that training may use; the rates of its groups are checked elsewhere."""
 
 
@@ -93,7 +95,7 @@ def obstacle(
         if isinstance(node, ast.Attribute) and node.attr == attribute and isinstance(node.ctx, ast.Load):
             used = getattr(tree.parents[node], "attr", None)
             if not _is_given_to_torch(roles, node) and (
-                used not in USED or (used in ("zero_grad", "step") and node not in within)
+                used not in USED or (used in of_optimizers("stepping") and node not in within)
             ):
                 return f"line {node.lineno} may step the optimizer, or pass it on, outside the minibatch"
         elif isinstance(node, ast.Constant) and node.value == attribute:

@@ -8,7 +8,10 @@ from typing import TypeAlias
 
 from transformer.dataflow.access import access
 from transformer.dataflow.bindings import variables
-from transformer.dataflow.name_lookups import NAMESPACES, is_vars_of_options
+from transformer.dataflow.name_lookups import is_vars_of_options
+from transformer.facts.lookups import EVERYTHING
+from transformer.facts.python import SHOWS, TAKES_VALUES
+from transformer.facts.torch_api import of_optimizers
 from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import (
@@ -22,17 +25,14 @@ from transformer.syntax.query import (
 )
 from transformer.syntax.tree import Scope, Tree
 
-SEEING = NAMESPACES - {"sys", "importlib"} | {"inspect", "_getframe"}
+SEEING = EVERYTHING | {"_getframe"}
 """What may reach a variable other than by name."""
 SCHEDULERS = "torch.optim.lr_scheduler."
 MOVING_MOMENTUM = ("OneCycleLR", "CyclicLR")
 """Schedulers that also change momentum, or Adam's betas, unless an option turns that off."""
 RATES = frozenset(("lr", "initial_lr", "capturable"))
 """Entries of a parameter group that are handled elsewhere."""
-SHOWING = ("print", "str", "repr")
-LOOKING = ("isinstance", "type", "id", "hasattr", "callable", "bool")
-"""Builtins that do not use an optimizer's learning rate."""
-UNRELATED = ("zero_grad", "step", "state", "__class__")
+UNRELATED = of_optimizers("stepping", "moments") | {"__class__"}
 """Attributes of an optimizer that do not reveal its rate."""
 SCALING = ("step", "unscale_")
 """Methods of gradient scalers, torch's or similar, that take an optimizer and leave its rate alone."""
@@ -266,10 +266,11 @@ class RateUses:
         function, qualified = unparse(call.func), self._tree.qualified(call.func) or ""
         if qualified.startswith("torch."):
             return
-        if function in SHOWING:
+        builtin = self._tree.names.builtin(call.func)
+        if builtin in SHOWS:
             self._show(node)
             return
-        if function in LOOKING:
+        if builtin in TAKES_VALUES:
             return
         name = call.func.attr if isinstance(call.func, ast.Attribute) else function
         named = [n for n in self._tree.nodes if isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n.name == name]

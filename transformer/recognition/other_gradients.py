@@ -6,15 +6,14 @@ import ast
 from collections.abc import Collection, Iterator
 
 from transformer.dataflow.access import access
+from transformer.facts.python import TAKES_VALUES
+from transformer.facts.torch_api import NO_GRAPH
 from transformer.recognition.roles import Optimizer, Roles
 from transformer.syntax.options import holds_options
 from transformer.syntax.query import calls_method, children, first_parameter, names_in, pairwise, statements, walk
 
-DETACHED = frozenset("item tolist numpy detach".split())
-"""Methods of a tensor whose results carry no gradient."""
 NORMS = frozenset("clip_grad_norm_ clip_grad_value_ clip_grads_with_norm_ get_total_norm clip_grad_norm".split())
 """Functions of torch that read or change gradients."""
-NUMBERS = frozenset("bool float int len round".split())
 
 
 def outside(roles: Roles, updates: Collection[ast.FunctionDef], optimizer: Optimizer) -> ast.Attribute | None:
@@ -119,10 +118,10 @@ def _leaves(roles: Roles, value: ast.AST) -> Iterator[ast.Name | ast.Call]:
     """The names in a value through which gradients may flow, and the calls that are not followed."""
     if isinstance(value, ast.Call):
         qualified = roles.tree.qualified(value.func) or ""
-        if qualified.startswith("numpy.") or qualified in NUMBERS or ast.unparse(value.func) in NUMBERS:
+        if qualified.startswith("numpy.") or roles.tree.names.builtin(value.func) in TAKES_VALUES:
             return
         if isinstance(value.func, ast.Attribute) and not qualified:
-            if value.func.attr in DETACHED:
+            if value.func.attr in NO_GRAPH:
                 return
             yield from _leaves(roles, value.func.value)
         elif not qualified.startswith("torch."):

@@ -12,6 +12,7 @@ from platform import python_version
 
 from transformer.dataflow.bindings import variables
 from transformer.facts.libraries import TRAINERS
+from transformer.facts.lookups import OF_CALLER
 from transformer.syntax import header
 from transformer.syntax.diagnostics import Diagnostic, at
 from transformer.syntax.query import asked_name, calls_method, walk
@@ -327,10 +328,6 @@ def own_builtins(tree: Tree) -> list[Diagnostic]:
     return []
 
 
-SEEING = ("locals", "vars", "dir", "eval", "exec")
-"""Builtins that see all names in the calling scope."""
-
-
 def all_names_seen(tree: Tree, scope: Scope, outermost: Loop, asked: AbstractSet[str]) -> list[Diagnostic]:
     """A call in the training loop, or after it, that sees all names of the training and must find each as before.
 
@@ -343,7 +340,7 @@ def all_names_seen(tree: Tree, scope: Scope, outermost: Loop, asked: AbstractSet
     for node in tree.of(ast.Call):
         if asked_name(tree.parents[node]) in asked:
             continue
-        if not isinstance(node.func, ast.Name) or node.func.id not in SEEING:
+        if not isinstance(node.func, ast.Name) or node.func.id not in OF_CALLER:
             continue
         alone = node.func.id in ("locals", "eval", "exec") or not node.args
         if _asks_for_read_name(tree, scope, node):

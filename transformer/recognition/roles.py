@@ -17,6 +17,7 @@ from typing import Literal, TypeAlias, TypeGuard, TypeVar, cast
 
 from transformer.dataflow.access import access, free_names
 from transformer.dataflow.reaching import Reaching
+from transformer.facts.torch_api import DISTRIBUTIONS
 from transformer.recognition import off_policy, refusals
 from transformer.recognition.called_once import CalledOnce, find_called_once
 from transformer.recognition.history import History
@@ -532,7 +533,7 @@ class Roles:
         return any(
             not isinstance(base, ast.Name) or base.id not in self.tree.classes
             for base in self.tree.bases(cls)
-            if not (self.tree.qualified(base) or "").startswith(("torch.nn.", "torch.distributions."))
+            if not (self.tree.qualified(base) or "").startswith(("torch.nn.", DISTRIBUTIONS))
         )
 
     def reached(self, code: Iterable[ast.AST], functions: Iterable[ast.FunctionDef] | None = None) -> Iterator[ast.AST]:
@@ -673,7 +674,7 @@ class Roles:
     def is_distribution(self, cls: ast.ClassDef) -> bool:
         """Whether a class of the file is derived from torch distributions: its methods may run whenever one is made."""
         names = [self.tree.qualified(base) or "" for base in cls.bases]
-        return bool(names) and all(name.startswith("torch.distributions.") for name in names)
+        return bool(names) and all(name.startswith(DISTRIBUTIONS) for name in names)
 
     @cached_property
     def policy_calls(self) -> list[ast.Call]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from transformer.recognition.history import History
+from transformer.recognition.off_policy import Region
 from transformer.recognition.roles import Kind
 from transformer.state import State
 from transformer.syntax.diagnostics import Diagnostic
@@ -128,3 +129,11 @@ class Transform:
     apply: Callable[[State], Rewrite]
     kinds: tuple[Kind, ...] = ("on-policy",)
     """The kinds of training to which it applies."""
+
+
+def each_region(state: State, change: Callable[[State, Region], State]) -> State:
+    """The state after a change of each update region in turn; what one changes may leave fewer."""
+    place = 0
+    while place < len(state.roles.phases.regions):
+        state, place = change(state, state.roles.phases.regions[place]), place + 1
+    return state

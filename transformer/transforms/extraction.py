@@ -20,7 +20,7 @@ from transformer.dataflow.assignment import Assignment
 from transformer.dataflow.closures import Nested, is_used_up, kept_for_later, late_reads
 from transformer.dataflow.grad_mode import without_gradients
 from transformer.dataflow.liveness import Liveness, exposed
-from transformer.facts.torch_api import ATTRIBUTES
+from transformer.facts.torch_api import ATTRIBUTES, GRADIENTS
 from transformer.recognition.arguments import decided
 from transformer.recognition.history import Function
 from transformer.recognition.roles import Roles
@@ -32,7 +32,6 @@ from transformer.syntax.tree import Scope, Tree
 from transformer.transforms.base import Skip
 from transformer.values.effects.graphs import LEAVES, STAYS, Graphs
 from transformer.values.effects.world import World
-from transformer.values.networks.without_gradients import ASKING
 from transformer.values.shapes import Shapes
 from transformer.values.tensors import Tensors
 
@@ -328,7 +327,7 @@ def _takes_values(roles: Roles, read: ast.Name) -> bool:
         if not isinstance(node, ast.Call) or node.func is not outer:
             return False
         outer = roles.tree.parents[node]
-    return isinstance(outer, ast.Attribute) and outer.attr in (LEAVES | ATTRIBUTES) - ASKING
+    return isinstance(outer, ast.Attribute) and outer.attr in (LEAVES | ATTRIBUTES) - GRADIENTS
 
 
 def _is_tensor(param: str, tensors: Tensors, given: Mapping[str, ast.stmt], begin: ast.stmt) -> bool:

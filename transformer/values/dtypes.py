@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 
-from transformer.facts.torch_api import names
+from transformer.facts.torch_api import functions, names
 from transformer.recognition.roles import Roles
 from transformer.values.tensors import Tensors, values
 
 SAME_DTYPE = names("tensor", dtype="kept") - names("tensor", rows="broadcast")
 """Methods whose result's dtype depends on no other tensor, except through an argument."""
-NEW = tuple(f"torch.{name}" for name in sorted(names("torch", dtype="default")))
+NEW = functions("torch", dtype="default")
 GIVEN = ("torch.tensor", "torch.as_tensor", "torch.full")
 """Functions whose result has the dtype of the given values, unless one is named."""
 

@@ -13,12 +13,12 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 
 from transformer.dataflow.memory import (
-    HARMLESS,
     changed_in_place,
     is_in_place,
     roots,
     shared,
 )
+from transformer.facts.python import HARMLESS
 from transformer.facts.torch_api import NEW, VIEWS, may_be_given, names
 from transformer.recognition.buffers import find_allocations
 from transformer.recognition.roles import Roles

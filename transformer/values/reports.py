@@ -5,12 +5,9 @@ from __future__ import annotations
 import ast
 
 from transformer.dataflow.bindings import bound_to
+from transformer.facts.libraries import REPORTS, role
 from transformer.syntax.tree import Tree
 
-REPORTS = frozenset("add_scalar add_scalars add_histogram add_text log info debug warning write".split())
-"""Methods of loggers and files that report their arguments."""
-LOGGERS = frozenset("tensorboard tensorboardX wandb logging loguru sys mlflow comet_ml neptune swanlab".split())
-"""Packages of loggers; torch includes tensorboard's."""
 DEEP = 6
 """The maximum number of names, attributes and parameters to follow."""
 
@@ -48,8 +45,9 @@ def is_logger(tree: Tree, node: ast.expr, depth: int = DEEP) -> bool:
 
 
 def _is_of_library(tree: Tree, node: ast.expr) -> bool:
-    parts = (tree.qualified(node) or "").removeprefix("torch.utils.").split(".")
-    return parts[0] in LOGGERS
+    name = tree.qualified(node) or ""
+    reports = role(name) == "reports" and not name.startswith("matplotlib")  # a figure is no logger
+    return reports or name.partition(".")[0] == "sys"
 
 
 def _replaces_methods(tree: Tree) -> bool:

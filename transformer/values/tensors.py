@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 from transformer.dataflow.access import access
 from transformer.dataflow.reaching import Bindings
-from transformer.facts.torch_api import OF, OF_DISTRIBUTIONS, names
+from transformer.facts.libraries import OF_MODULE
+from transformer.facts.torch_api import OF, OF_DISTRIBUTIONS, names, others
 from transformer.recognition.called_once import CalledOnce
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import assigns, bind_arguments, calls_method, copied, parameters, statements, walk
@@ -19,11 +20,7 @@ from transformer.values.networks.results import Results, kept_network, loss_call
 
 HOST_METHODS = names("tensor", memory="number") | {"numpy"}
 """Methods of tensors that do not return a tensor."""
-HOST_FUNCTIONS = frozenset(
-    "device manual_seed Size no_grad inference_mode enable_grad set_default_dtype set_num_threads load save "
-    "is_tensor numel get_rng_state Generator compile".split()
-)
-NETWORK_METHODS = frozenset("parameters named_parameters state_dict load_state_dict train eval to modules".split())
+NETWORK_METHODS = OF_MODULE - OF["tensor"].keys() | {"to"}
 """Methods of a network that do not compute with it."""
 
 CASTS = names("tensor", dtype="cast") - names("array") - {"to"}
@@ -364,9 +361,11 @@ class Tensors:
             return False
         function = self._torch_function(node)
         if function is not None:
-            return function == "Tensor" or (function not in HOST_FUNCTIONS and not function[:1].isupper())
+            return function == "Tensor" or (function not in others() and not function[:1].isupper())
         if node.func.attr in OF["distribution"] and self.distributions(node.func.value, stmt):
             return True
+        if node.func.attr == "type" and not (node.args or node.keywords):
+            return False  # a text
         if node.func.attr in CASTS and isinstance(node.func.value, (ast.Compare, ast.BinOp)):
             return not self._tree.methods(node.func.attr)
         return node.func.attr not in HOST_METHODS and self._tensor(node.func.value, stmt)

@@ -16,7 +16,6 @@ from transformer.verify.options import Option
 _DEEP = 12
 """The maximum number of names to follow."""
 _ARITHMETIC = (ast.Name, ast.Attribute, ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
-_NUMBERS = frozenset("float int".split())
 
 
 class Origins:
@@ -115,7 +114,7 @@ def _value_nodes(value: ast.expr) -> Iterator[ast.AST]:
     waiting: list[ast.AST] = [value]
     while waiting:
         node = waiting.pop(0)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _NUMBERS:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("float", "int"):
             waiting[:0] = node.args
             continue
         yield node

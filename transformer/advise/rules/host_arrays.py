@@ -7,10 +7,8 @@ from collections.abc import Iterator
 
 from transformer.advise.base import Example, Rule
 from transformer.advise.study import Study, keyword
+from transformer.facts.torch_api import MAY_SHARE, OF_HOST
 from transformer.syntax.query import method, receiver
-
-COPYING = ("torch.Tensor", "torch.FloatTensor", "torch.tensor")
-SHARING = ("torch.as_tensor", "torch.from_numpy")
 
 
 def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
@@ -26,13 +24,13 @@ def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
         how = study.qualified(made.func)
         transform = "transfers" if heat.role == "environment" and not made.keywords and len(call.args) == 1 else None
         text = f"torch.{how.rpartition('.')[2]}({study.text(made.args[0])})"
-        if how in COPYING:
+        if how in OF_HOST - MAY_SHARE:
             yield (
                 call,
                 f"{text} copies on the host, then blocks until the device has the data, {heat.where}",
                 transform,
             )
-        elif how in SHARING:
+        elif how in OF_HOST:
             yield call, f"moving {text} blocks until the device has the data, {heat.where}", transform
 
 

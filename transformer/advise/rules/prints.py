@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from transformer.advise.base import Example, Rule
 from transformer.advise.study import Study
+from transformer.facts.libraries import REPORTS
+from transformer.facts.python import SHOWS
 from transformer.syntax.query import method
-
-LOGGING = frozenset("add_scalar add_scalars add_histogram log debug info warning error log_metric log_metrics".split())
 
 
 def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
@@ -32,10 +32,8 @@ def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
 
 def _reports(study: Study, call: ast.Call) -> bool:
     if isinstance(call.func, ast.Name):
-        return call.func.id in ("print", "str", "repr")
-    return method(call) in (*LOGGING, "format", "write") and not study.qualified(call.func).startswith(
-        ("torch", "numpy")
-    )
+        return call.func.id in SHOWS
+    return method(call) in REPORTS | {"format"} and not study.qualified(call.func).startswith(("torch", "numpy"))
 
 
 def _values(call: ast.Call) -> Iterator[ast.expr]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from transformer.advise.base import Example, Rule
 from transformer.advise.study import Study, keyword
+from transformer.facts.torch_api import DISTRIBUTIONS
 from transformer.syntax.query import method
 
 
@@ -16,7 +17,7 @@ def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
         return
     for call, heat in study.hot_calls():
         name = study.qualified(call.func)
-        if not name.startswith("torch.distributions.") or not name.rpartition(".")[2][:1].isupper():
+        if not name.startswith(DISTRIBUTIONS) or not name.rpartition(".")[2][:1].isupper():
             continue
         if not any(k.arg in ("validate_args", None) for k in call.keywords) or keyword(call, "validate_args") is True:
             kind = name.rpartition(".")[2]

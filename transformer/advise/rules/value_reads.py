@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 from transformer.advise.base import Example, Rule
 from transformer.advise.study import Study
+from transformer.facts.python import CONVERTS
 from transformer.syntax.query import method, receiver
-
-CONVERSIONS = ("float", "int", "bool")
 
 
 def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
@@ -18,7 +17,7 @@ def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
         read = None
         if method(call) in ("item", "tolist"):
             read = receiver(call)
-        elif isinstance(call.func, ast.Name) and call.func.id in CONVERSIONS and len(call.args) == 1:
+        elif isinstance(call.func, ast.Name) and call.func.id in CONVERTS and len(call.args) == 1:
             read = call.args[0]
         if read is not None and study.tensor(read) and not (_feeds_loop(study, call) or study.for_environment(call)):
             transform = "deferred-sync" if heat.role == "update" else None

@@ -10,6 +10,7 @@ from transformer.conversion.imported_files import Import, named
 from transformer.conversion.together.gathered import Gathered, refusal
 from transformer.conversion.together.meanings import Meanings
 from transformer.conversion.together.modules import File, read_file
+from transformer.facts.lookups import OF_CALLER, lookups
 from transformer.syntax.diagnostics import Diagnostic
 from transformer.syntax.imports import is_future
 from transformer.syntax.query import calls_method, names_in
@@ -18,8 +19,6 @@ from transformer.syntax.tree import Tree
 
 OWN = frozenset("__file__ __name__ __doc__ __spec__ __package__ __loader__ __path__ __getattr__ __dir__".split())
 """Names that each module has, of which the merged file has only one."""
-ALL_NAMES = frozenset("globals eval exec __import__ __builtins__".split())
-LISTINGS = frozenset("locals vars dir".split())
 BY_NAME = frozenset(
     "sys.modules sys._getframe inspect.getfile inspect.getsourcefile inspect.getmodule inspect.stack "
     "inspect.currentframe hydra.utils.instantiate hydra.utils.get_class hydra.utils.call hydra.utils.get_method".split()
@@ -61,15 +60,15 @@ def warnings(gathered: Gathered) -> Iterator[Diagnostic]:
 
 def _own_names(file: File, is_script: bool) -> Iterator[Diagnostic]:
     """Uses of a module's own name and file, and of functions that list all names of a module."""
-    tree = file.tree
+    tree, of_module = file.tree, lookups(of="builtin", where=("module", "both"))
     for node in tree.of(ast.Name):
         if node.id not in file.scopes.used:
             continue  # a variable of functions alone
         call = tree.parents[node]
         bare = isinstance(call, ast.Call) and call.func is node and not call.args
-        if (node.id in OWN and not is_script) or node.id in ALL_NAMES:
+        if (node.id in OWN and not is_script) or node.id in of_module:
             yield refusal(file, node, f"`{node.id}` is specific to {file.name}, and would differ in one file")
-        elif node.id in LISTINGS and bare and tree.scope_of(node) is tree.root and not _asks_for_one(tree, call):
+        elif node.id in OF_CALLER and bare and tree.scope_of(node) is tree.root and not _asks_for_one(tree, call):
             yield refusal(file, node, f"`{node.id}()` lists all names of {file.name}, and the merged file has more")
     for function in tree.root.body:
         if isinstance(function, ast.FunctionDef) and function.name in OWN:

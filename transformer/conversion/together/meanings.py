@@ -9,14 +9,13 @@ from typing import TypeAlias
 from transformer.conversion.imported_files import Import, named
 from transformer.conversion.together.gathered import Gathered, refusal
 from transformer.conversion.together.modules import File
+from transformer.facts.torch_api import DISTRIBUTIONS
 from transformer.syntax.diagnostics import Diagnostic
 from transformer.syntax.imports import is_future
 
 Meaning: TypeAlias = "tuple[object, ...]"
 """Equal for equal things: ("own", file, name), ("module", file), ("import", dotted name), ("builtin", name)."""
 OF_EVERY_MODULE = frozenset("__name__ __file__ __doc__ __all__ __version__ __author__".split())
-REEXPORTED = "torch.distributions."
-"""Modules whose package exports every class under the same name."""
 
 
 class Meanings:
@@ -113,6 +112,6 @@ def names_all(stmt: ast.stmt) -> bool:
 
 def _canonical(dotted: str) -> str:
     """The name by which a thing is compared: some modules' classes are also their package's."""
-    if dotted.startswith(REEXPORTED) and dotted.rpartition(".")[2][:1].isupper():
-        return REEXPORTED + dotted.rpartition(".")[2]
+    if dotted.startswith(DISTRIBUTIONS) and dotted.rpartition(".")[2][:1].isupper():
+        return DISTRIBUTIONS + dotted.rpartition(".")[2]
     return dotted

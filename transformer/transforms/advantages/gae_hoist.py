@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from transformer.dataflow.access import access
 from transformer.dataflow.liveness import Liveness
-from transformer.dataflow.memory import HARMLESS, changed_in_place, is_in_place, shared
-from transformer.facts.torch_api import NEW, VIEWS, methods, names
+from transformer.dataflow.memory import changed_in_place, is_in_place, shared
+from transformer.facts.python import CONVERTS, HARMLESS
+from transformer.facts.torch_api import NEW, VIEWS, functions, methods, names
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.options import holds_options
@@ -60,10 +61,9 @@ INFO = TransformInfo(
 )
 
 MOVES = ("to", "cpu", "cuda")
-ALLOCATES = tuple(f"torch.{name}" for name in names("torch", fills=("sizes", "like")))
+ALLOCATES = functions("torch", fills=("sizes", "like"))
 COPIES = names("tensor", memory="shared") | names("tensor", memory="number", waits="value")
 """Methods that return the elements of a tensor unchanged, for any shape and memory layout."""
-NUMBERS = ("bool", "float", "int")
 PURE = methods(rows=("element", "broadcast")) - {*MOVES}
 """Methods that compute a tensor of the same or a larger shape, without side effects."""
 
@@ -269,7 +269,7 @@ class Hoist:
         if not isinstance(node, ast.Call):
             return isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.Not, ast.UAdd))
         if isinstance(node.func, ast.Name):
-            return self.tree.names.builtin(node.func) in NUMBERS
+            return self.tree.names.builtin(node.func) in CONVERTS - {"complex"}
         return isinstance(node.func, ast.Attribute) and node.func.attr in COPIES and not self.tree.qualified(node.func)
 
     def _elementwise_assignment(self, stmt: ast.stmt) -> bool:

@@ -10,6 +10,9 @@ import libcst as cst
 
 from transformer.dataflow.liveness import Liveness
 from transformer.dataflow.name_lookups import texts_of
+from transformer.facts.libraries import module_methods
+from transformer.facts.lookups import lookups
+from transformer.facts.python import builtin_names
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import (
@@ -71,10 +74,12 @@ USED = frozenset(
 """What may be read of the LSTM: setting its values in place does not change the computation."""
 TAKES = ("torch.save", "copy.deepcopy", "copy.copy")
 """Builtins that may be given a whole network, and do not change its modules."""
-BUILTINS = frozenset("super print len isinstance id type".split())
-REACHES = frozenset(
-    "modules named_modules children named_children get_submodule apply _modules __dict__ register_module "
-    "add_module set_submodule autocast".split()
+BUILTINS = builtin_names(gives="nothing") | {"super", "type"}
+REACHES = (
+    module_methods(finds="parts")
+    | module_methods(sets=("anything", "parts"))
+    | lookups(finds="parts")
+    | {"__dict__", "autocast"}
 )
 """Attributes and functions that reach a module without its name and may change it, or change its dtype."""
 
@@ -370,7 +375,7 @@ def _check_reached(roles: Roles) -> None:
             function = tree.function_called(call)
             if function is not None:
                 names |= set(parameters(function))
-            elif not tree.calls(call, *TAKES) and not (isinstance(call.func, ast.Name) and call.func.id in BUILTINS):
+            elif not tree.calls(call, *TAKES) and tree.names.builtin(call.func) not in BUILTINS:
                 raise Skip(f"line {call.lineno} passes a network on, and {tree.text(call.func)} may change its parts")
         if len(names) == known:
             return

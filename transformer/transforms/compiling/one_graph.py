@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from transformer.dataflow.access import access, scope_access
 from transformer.dataflow.grad_mode import without_gradients
 from transformer.facts import torch_api
+from transformer.facts.python import WRITES
 from transformer.recognition import kept_optimizers, other_gradients
 from transformer.recognition.arguments import decided
-from transformer.recognition.changes import GROWING
 from transformer.recognition.learning_rate import changed_options
 from transformer.recognition.roles import Roles
 from transformer.state import State
@@ -87,7 +87,7 @@ INFO = TransformInfo(
 
 ORDER = ("zero_grad", "backward", "step")
 BRANCHING, TRACED = torch_api.optimizers(counting=True), torch_api.optimizers(traced=True)
-NO_GRAPH = tuple(f"torch.{name}" for name in torch_api.names("torch", graph=False))
+NO_GRAPH = torch_api.functions("torch", graph=False)
 
 
 def apply(state: State) -> Rewrite:
@@ -309,7 +309,7 @@ def _kept_graph(roles: Roles, update: ast.FunctionDef) -> str | None:
     for stmt in statements(update.body):
         for name in sorted(access(stmt).binds & names) if not hasattr(stmt, "body") else ():
             value = stmt.value if isinstance(stmt, (ast.Assign, ast.AnnAssign, ast.AugAssign)) else None
-            if not (isinstance(value, ast.Constant) or calls_method(value, *other_gradients.DETACHED)):
+            if not (isinstance(value, ast.Constant) or calls_method(value, *torch_api.NO_GRAPH)):
                 if not without_gradients(roles.tree, stmt):
                     return name
     return None
@@ -325,7 +325,7 @@ def _kept_by(roles: Roles, update: ast.FunctionDef, switches: Collection[ast.stm
     for node in (n for n in nodes if n not in apart):
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
             return node
-        if calls_method(node, *GROWING) and isinstance(node.func.value, ast.Attribute):
+        if calls_method(node, *WRITES) and isinstance(node.func.value, ast.Attribute):
             return node.func.value
     return None
 

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from transformer.dataflow.name_lookups import texts_of
+from transformer.facts.torch_api import names
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import bind_arguments, method, pairwise, walk
@@ -32,9 +33,6 @@ INFO = TransformInfo(
     before="self.n = envs.single_action_space.n",
     after="self.n = int(envs.single_action_space.n)",
 )
-
-SHAPED = frozenset("view reshape expand repeat".split())
-"""Methods of tensors whose arguments are sizes."""
 
 
 def apply(state: State) -> Rewrite:
@@ -118,7 +116,8 @@ def _given_to(tree: Tree, read: ast.expr) -> ast.Call | None:
 def _shapes(tree: Tree, read: ast.expr) -> bool:
     """Whether a number is one of the sizes of a shape, that of `one_hot(actions, n)` too."""
     call = _given_to(tree, read)
-    return call is not None and (method(call) in SHAPED or tree.calls(call, "torch.nn.functional.one_hot"))
+    sized = call is not None and method(call) in names("tensor", sizes=True)
+    return sized or (call is not None and tree.calls(call, "torch.nn.functional.one_hot"))
 
 
 def _is_size(tree: Tree, read: ast.expr) -> bool:

@@ -6,6 +6,7 @@ import ast
 import textwrap
 from dataclasses import replace
 
+from transformer.facts.torch_api import others
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_imports
@@ -48,9 +49,7 @@ INFO = TransformInfo(
     ),
 )
 
-SETTING = frozenset(
-    "autocast GradScaler set_float32_matmul_precision allow_tf32 fp32_precision set_autocast_enabled".split()
-)
+SETTING = others("autocast", "products") | {"GradScaler", "allow_tf32", "fp32_precision"}
 """The ways in which a script sets the precision of its arithmetic."""
 
 

@@ -6,18 +6,20 @@ import ast
 from collections.abc import Collection, Iterable
 
 from transformer.dataflow.name_lookups import is_vars_of_options
-from transformer.facts.torch_api import optimizers
-from transformer.recognition.learning_rate import LOOKING, SCHEDULERS, SEEING, SHOWING, members
+from transformer.facts.libraries import module_methods
+from transformer.facts.python import SHOWS, TAKES_VALUES
+from transformer.facts.torch_api import of_optimizers, optimizers
+from transformer.recognition.learning_rate import SCHEDULERS, SEEING, members
 from transformer.recognition.roles import Optimizer, Roles
 from transformer.syntax.query import bind_arguments, calls_method, walk
 
-STEPPED = ("zero_grad", "step")
+STEPPED = of_optimizers("stepping")
 """What an update may use of the optimizer while its rate is in a tensor."""
-ASKED = (*STEPPED, "state_dict", "load_state_dict")
+ASKED = of_optimizers("stepping", "saving")
 """What may be used of it at other times; none returns the optimizer or one of its groups."""
-SCHEDULED = ("step", "get_last_lr", "state_dict", "load_state_dict")
+SCHEDULED = of_optimizers("saving") | {"step", "get_last_lr"}
 """Likewise for a torch scheduler."""
-HELD = ("parameters", "named_parameters")
+HELD = module_methods(finds="parameters")
 """Methods that return a network's parameters."""
 TAKING = optimizers()
 CHOOSING = frozenset(("foreach", "fused", "capturable", "differentiable", None))
@@ -139,7 +141,7 @@ class _During:
 
     def _is_given(self, call: ast.Call, node: ast.expr, asked: Collection[str]) -> bool:
         """Whether a call's use of it is known: it prints, inspects or schedules it, or is a function of the file."""
-        if self._tree.names.builtin(call.func) in (*SHOWING, *LOOKING):
+        if self._tree.names.builtin(call.func) in SHOWS | TAKES_VALUES:
             return True
         if (self._tree.qualified(call.func) or "").startswith(SCHEDULERS):
             stmt = self._tree.parents[call]

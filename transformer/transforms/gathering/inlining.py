@@ -11,8 +11,8 @@ import libcst as cst
 
 from transformer.dataflow.access import Names, access, block_names, free_names, scope_access
 from transformer.dataflow.closures import Nested, kept_for_later
-from transformer.dataflow.grad_mode import NO_GRAD
 from transformer.dataflow.liveness import Liveness, exposed
+from transformer.facts.torch_api import NO_GRAD
 from transformer.state import State
 from transformer.syntax.query import TRY, bind_arguments, is_read, parameters, statements, walk
 from transformer.transforms.gathering.only_calls import OnlyCall, root_of

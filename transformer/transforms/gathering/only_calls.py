@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from typing import TypeGuard
 
 from transformer.dataflow.access import free_names, scope_access
-from transformer.dataflow.name_lookups import ANSWERING, looks_at_methods, looks_up_names, texts_of
+from transformer.dataflow.name_lookups import looks_at_methods, looks_up_names, texts_of
+from transformer.facts.libraries import module_methods
+from transformer.facts.lookups import ANSWERING, lookups
 from transformer.recognition.buffers import find_allocations
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import backwards, calls_method, names_in, parameters, statements, walk, without_methods
 from transformer.syntax.tree import Loop, Tree
 from transformer.values.effects.world import World
 
-ITSELF = frozenset("to cuda cpu float double train eval share_memory requires_grad_ apply".split())
-"""Methods of modules that return the module."""
+ITSELF = module_methods(gives="itself")
 
 
 class _MethodCall(ast.Call):
@@ -120,10 +121,6 @@ def _is_function(node: ast.AST) -> TypeGuard[ast.FunctionDef]:
     return isinstance(node, ast.FunctionDef)
 
 
-SETTING = frozenset("setattr __dict__ vars __class__".split())
-"""Names that set attributes whose names are known only at run time."""
-
-
 def _is_of_another(tree: Tree, value: ast.expr, owner: ast.ClassDef) -> bool:
     """Whether an object is known to be of another class of the file than `owner`, which has no subclasses.
 
@@ -139,7 +136,8 @@ def _is_of_another(tree: Tree, value: ast.expr, owner: ast.ClassDef) -> bool:
     holder = _class_of(tree, value.value)
     if holder is None or holder.decorator_list or tree.methods(value.attr) or any(map(tree.methods, ANSWERING)):
         return False
-    if any(getattr(n, "id", getattr(n, "attr", None)) in SETTING for n in tree.nodes):
+    setting = lookups(sets=True) | {"vars", "__class__"}
+    if any(getattr(n, "id", getattr(n, "attr", None)) in setting for n in tree.nodes):
         return False
     stores = [n for n in tree.nodes if value.attr in (getattr(n, "attr", None), getattr(n, "id", None))]
     stores = [n for n in stores if not isinstance(getattr(n, "ctx", None), ast.Load)]

@@ -9,16 +9,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from transformer.dataflow.access import block_names, free_names, scope_access
-from transformer.dataflow.grad_mode import NO_GRAD
 from transformer.dataflow.name_lookups import looks_up_names, texts_of
+from transformer.facts.torch_api import NO_GRAD
 from transformer.syntax.query import bind_arguments, first_parameter, is_read, names_in, parameters, walk
 from transformer.syntax.tree import Scope, Tree
 from transformer.transforms.gathering.inlining import Stays
 from transformer.transforms.gathering.only_calls import clears_gradients
 from transformer.transforms.gathering.unset import is_caught
-
-PLAIN_DECORATORS = (*NO_GRAD, "torch.enable_grad")
-"""Decorators of methods that work the same on functions."""
 
 
 class Kept(Stays):
@@ -135,7 +132,7 @@ class _Object:
             for decorator in method.decorator_list:
                 inner = decorator.func if isinstance(decorator, ast.Call) else decorator
                 plain = ast.unparse(decorator) in ("staticmethod", "property")
-                if self.tree.qualified(inner) not in PLAIN_DECORATORS and not plain:
+                if self.tree.qualified(inner) not in (*NO_GRAD, "torch.enable_grad") and not plain:
                     raise Kept(f"line {decorator.lineno} decorates {method.name}()", "do in it what the decorator does")
             receiver = first_parameter(method)
             if receiver is None and not _is(method, "staticmethod"):

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 from transformer.dataflow.access import access, free_names
 from transformer.dataflow.name_lookups import looks_up_names
+from transformer.facts.libraries import LEAVES_PARTS, module_methods
+from transformer.facts.lookups import ANSWERING, COPIED
+from transformer.facts.torch_api import MADE
 from transformer.recognition import kept_optimizers
 from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.changes import only_makes, sets_by_text
@@ -18,15 +21,9 @@ from transformer.values.networks.attributes import NUMBER, Frame, Unknown, Value
 from transformer.values.networks.uses import MOVING
 
 NUMBERS = NUMBER | {"list"}
-ANSWERING = (
-    *("__deepcopy__", "__copy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__new__"),
-    *("__getattr__", "__getattribute__", "__setattr__", "__init_subclass__", "parameters", "named_parameters"),
-)
+ANSWERS = ANSWERING | COPIED | module_methods(finds="parameters") | {"__init_subclass__"}
 """Methods with which a class overrides what torch and copy.deepcopy() do with a network."""
-CALLED = frozenset("parameters state_dict load_state_dict train eval requires_grad_ zero_grad".split())
-"""Methods of torch's modules that do not change a network's parts."""
-MADE = frozenset("torch.zeros torch.ones torch.full torch.tensor torch.rand torch.randn".split())
-"""Functions that make a tensor with its own memory."""
+CALLED = LEAVES_PARTS | {"requires_grad_"}
 
 
 @dataclass(frozen=True)
@@ -91,7 +88,7 @@ def changed_unseen(roles: Roles, names: Collection[str]) -> str | None:
     tree = roles.tree
     if "copy" in tree.bound or "copy" in tree.classes:
         return "the name copy is not the standard module"
-    if answering := [m for name in ANSWERING for m in tree.methods(name)]:
+    if answering := [m for name in sorted(ANSWERS) for m in tree.methods(name)]:
         return f"line {answering[0].lineno} may change what is copied, or which parameters a network has"
     if (hook := roles.hook(r"\w*")) is not None:
         return f"line {hook.lineno} registers a hook"

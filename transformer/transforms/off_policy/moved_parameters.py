@@ -6,12 +6,10 @@ import ast
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from transformer.facts.torch_api import layers
+from transformer.facts.torch_api import HOLDERS, layers
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import calls_method, pairwise, unparse, walk
 
-CONTAINERS = frozenset("Module Sequential ModuleList ModuleDict Parameter ParameterList".split())
-"""Modules without layers of their own, and parameters."""
 HOST = ("math.", "numpy.", "torch.")
 """Modules whose functions keep nothing in a network."""
 
@@ -182,7 +180,7 @@ def _state_is_parameters(roles: Roles) -> bool:
         if isinstance(node, ast.Attribute) and node.attr in ("register_buffer", "_buffers", "buffers"):
             return False
         module, _, last = name.rpartition(".")
-        if module == "torch.nn" and last not in layers() | CONTAINERS | {"init", "functional"}:
+        if module == "torch.nn" and last not in layers() | HOLDERS | {"init", "functional"}:
             return False
         if isinstance(node, ast.Call) and (called := tree.qualified(node.func)) and not called.startswith(HOST):
             return False

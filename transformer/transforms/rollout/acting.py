@@ -6,6 +6,7 @@ import ast
 
 from transformer.dataflow.access import access
 from transformer.dataflow.own_compiling import own_compiling
+from transformer.facts.torch_api import NO_GRAPH
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import statements
@@ -39,7 +40,6 @@ INFO = TransformInfo(
     ),
 )
 
-TO_NUMBERS = frozenset("numpy item tolist detach".split())
 CONFIG = ("torch.backends.", "torch._dynamo.config.", "torch._inductor.config.")
 """Attributes of torch that are not functions."""
 FOLLOWED = 4
@@ -137,7 +137,7 @@ def _leaves_numbers(roles: Roles, stmt: ast.Assign, depth: int) -> bool:
 def becomes_numbers(node: ast.AST) -> bool:
     """Whether an expression is a chain of calls that turns a tensor into numbers."""
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        if node.func.attr in TO_NUMBERS:
+        if node.func.attr in NO_GRAPH:
             return True
         node = node.func.value
     return False

@@ -7,17 +7,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from transformer.dataflow.access import scope_access
-from transformer.dataflow.grad_mode import NO_GRAD, without_gradients
+from transformer.dataflow.grad_mode import without_gradients
+from transformer.facts.torch_api import DISTRIBUTIONS, NO_GRAD, NO_GRAPH, ON_HOST
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import first_parameter, statements, unparse, walk
-from transformer.transforms.rollout.acting import TO_NUMBERS
 from transformer.transforms.rollout.policy import deciding_values
 from transformer.values.effects.world import World
 from transformer.values.networks.computing import Computing
-from transformer.values.networks.distributions import DISTRIBUTIONS
 from transformer.values.networks.sealed import FUNCTIONS, is_plain_class
 
-TO_HOST = frozenset("item tolist numpy cpu detach".split())
+TO_HOST = ON_HOST | {"detach"}
 """Methods that turn a tensor into numbers; they stay in place."""
 SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.Expr)
 
@@ -101,7 +100,7 @@ def _leads_to_numbers(roles: Roles, function: ast.FunctionDef, node: ast.expr, s
     tree, below = roles.tree, node
     for outer in tree.ancestors(node):
         if isinstance(outer, ast.Attribute):
-            if outer.attr in TO_NUMBERS:
+            if outer.attr in NO_GRAPH:
                 return True
         elif isinstance(outer, (ast.Assign, ast.AnnAssign)):
             return outer.value is below and _names_lead_to_numbers(roles, function, outer, seen)

@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass, replace
 
 from transformer.dataflow.grad_mode import without_gradients
+from transformer.facts.torch_api import DRAWN, OF_HOST, TYPES, names
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import (
@@ -50,11 +51,8 @@ INFO = TransformInfo(
     prepares=True,
 )
 
-MAKES_TENSOR = tuple(f"torch.{name}" for name in ("as_tensor", "asarray", "from_numpy", "tensor"))
-OTHER_SHAPES = frozenset("flatten ravel reshape squeeze".split())
+OTHER_SHAPES = names("tensor", memory="shared", reorders=False) & names("array")
 """Methods that arrays and tensors share, and that compute nothing."""
-NO_GRADIENT = frozenset("sample argmax multinomial".split())
-"""Functions that draw or select: no gradient flows through them."""
 
 
 def apply(state: State) -> Rewrite:
@@ -186,7 +184,7 @@ def _unknown_used(roles: Roles, call: ast.Call, method: ast.FunctionDef, of_clas
         for node in walk(stmt):
             if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load):
                 outer = tree.parents[node]
-                if not (isinstance(outer, ast.Call) and node in outer.args and tree.calls(outer, *MAKES_TENSOR)):
+                if not (isinstance(outer, ast.Call) and node in outer.args and tree.calls(outer, *(OF_HOST - TYPES))):
                     return value
         if isinstance(stmt, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in stmt.targets):
             return None
@@ -216,7 +214,7 @@ def _is_detached(roles: Roles, value: ast.expr, method: ast.FunctionDef) -> bool
 
 
 def _is_drawn(value: ast.expr) -> bool:
-    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in NO_GRADIENT:
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in DRAWN:
         return True
     return isinstance(value, ast.Constant) or becomes_numbers(value)
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 import libcst as cst
 
 from transformer.dataflow.access import access, scope_access
-from transformer.dataflow.grad_mode import NO_GRAD, without_gradients
+from transformer.dataflow.grad_mode import without_gradients
 from transformer.dataflow.name_lookups import texts_of
-from transformer.facts.torch_api import OF
+from transformer.facts.torch_api import DRAWN, NO_GRAD, NO_GRAPH, OF, OF_HOST, ON_HOST
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.names import singular
@@ -29,12 +29,10 @@ from transformer.syntax.rewrite import Edits, Line, without_blank_lines
 from transformer.syntax.tree import Scope, Tree
 from transformer.transforms.base import ALL, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.extraction import define, top_level
-from transformer.transforms.rollout.acting import TO_NUMBERS
 from transformer.transforms.rollout.acting_expression import Expression, find_expression, hooks
-from transformer.transforms.rollout.acting_method import NO_GRADIENT
 from transformer.values.effects.world import World
 from transformer.values.networks.attributes import own_nodes
-from transformer.values.networks.computing import MAKING, Computing
+from transformer.values.networks.computing import Computing
 from transformer.values.networks.sealed import is_plain_class, overlooked
 
 INFO = TransformInfo(
@@ -74,8 +72,6 @@ INFO = TransformInfo(
     prepares=True,
 )
 
-TO_HOST = frozenset("item tolist numpy cpu".split())
-"""Methods that turn a tensor into numbers."""
 KEEPING = ("tensor", "array", "dict", "list")
 """Kinds of objects that keep a step's values."""
 AFTER = OF["tensor"].keys() | OF["array"].keys()
@@ -123,10 +119,14 @@ def apply(state: State) -> Rewrite:
     anchor = scope if isinstance(scope, ast.FunctionDef) and scope is not roles.scope else above
     params = (*own, *found.params)
     made = define(state, name, params, "Choose the actions.", lines, found.results, anchor.col_offset)
-    if unused:
-        made = made.with_changes(decorators=[cst.Decorator(cst.parse_expression("torch.no_grad()"))])
-    edits.before(anchor, [made], gap=1 if anchor.col_offset else 2)
+    edits.before(anchor, [_quiet(made, unused=unused)], gap=1 if anchor.col_offset else 2)
     return Rewrite(edits, replace(state.history, act=name if cls is None else f"{cls.name}.{name}"))
+
+
+def _quiet(made: cst.FunctionDef, *, unused: bool) -> cst.FunctionDef:
+    """A function, without gradients where those of its results are unused."""
+    no_grad = cst.Decorator(cst.parse_expression("torch.no_grad()"))
+    return made.with_changes(decorators=[no_grad]) if unused else made
 
 
 def _fresh_name(tree: Tree) -> str:
@@ -146,9 +146,7 @@ def _named(state: State, found: Expression) -> Rewrite:
         edits.substitute(node, f"{'.'.join([*own, name])}({', '.join(found.params)})")
     params, column = (*own, *found.params), found.function.col_offset
     made = define(state, name, params, "Choose the actions.", [], [tree.text(found.places[0])], column)
-    if found.unused:
-        made = made.with_changes(decorators=[cst.Decorator(cst.parse_expression("torch.no_grad()"))])
-    edits.before(found.function, [made], gap=1 if column else 2)
+    edits.before(found.function, [_quiet(made, unused=found.unused)], gap=1 if column else 2)
     act = name if found.cls is None else f"{found.cls.name}.{name}"
     return Rewrite(edits, replace(state.history, act=act))
 
@@ -412,7 +410,7 @@ def _received(value: ast.expr) -> ast.expr:
         if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and not inner.keywords:
             if inner.func.attr not in AFTER or not all(isinstance(a, ast.Constant) for a in inner.args):
                 return made
-            to_host, inner = inner.func.attr in TO_HOST, inner.func.value
+            to_host, inner = inner.func.attr in ON_HOST, inner.func.value
             made = inner if to_host else made
         else:
             return made
@@ -490,7 +488,7 @@ def _without_use(roles: Roles, part: _Part) -> bool:
                 outer = tree.parents[node]
                 if calls_method(outer, "append") and node in outer.args:
                     lists.append(outer.func.value)
-                elif not (isinstance(outer, ast.Attribute) and outer.attr in TO_NUMBERS):
+                elif not (isinstance(outer, ast.Attribute) and outer.attr in NO_GRAPH):
                     return False
         if not all(_only_detached(tree, grown) for grown in lists):
             return False
@@ -505,7 +503,7 @@ def _is_drawn(roles: Roles, part: _Part, name: str) -> bool:
         isinstance(s, ast.Assign)
         and isinstance(s.targets[0], ast.Name)
         and (
-            calls_method(s.value, *NO_GRADIENT)
+            calls_method(s.value, *DRAWN)
             or unparse(s.value) in roles.history.drawn
             or (isinstance(s.value, ast.Call) and unparse(s.value.func) == roles.history.sampler)
         )
@@ -533,12 +531,12 @@ def _is_detached(tree: Tree, use: ast.Attribute) -> bool:
         return True
     while True:
         if isinstance(outer, ast.Call) and node in outer.args:
-            if node is use and (tree.calls(outer, *MAKING) or unparse(outer.func) == "len"):
+            if node is use and (tree.calls(outer, *OF_HOST) or unparse(outer.func) == "len"):
                 return True  # for a list; for a tensor it may be the tensor itself
             if (tree.qualified(outer.func) or "").rpartition(".")[2] not in OF["torch"]:
                 return False
         elif isinstance(outer, ast.Attribute):
-            if outer.attr in TO_NUMBERS:
+            if outer.attr in NO_GRAPH:
                 return True
             if outer.attr not in OF["tensor"]:
                 return False

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import ast
 
-from transformer.dataflow.grad_mode import NO_GRAD
-from transformer.facts.torch_api import OF, OF_TYPE, names
+from transformer.facts.python import TAKES_VALUES, builtin_names
+from transformer.facts.torch_api import DISTRIBUTIONS, NO_GRAD, OF, TYPES, names
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import calls_itself, calls_method, first_parameter, statements, unparse, walk
 
 METHODS = (OF["tensor"].keys() | OF["distribution"].keys()) - names("tensor", memory="number", waits="value")
 """Methods that compute on a device."""
-CONSTRUCTORS = frozenset({"torch.Tensor", *OF_TYPE})
-"""torch's tensor types: compiled, they keep an array's dtype, or fail."""
 FUNCTIONS = OF["torch"].keys() | OF["functional"].keys()
-BUILTINS = frozenset("isinstance len super float int".split())
+BUILTINS = TAKES_VALUES - builtin_names(varies=True) | {"super"}
 SIMPLE = (ast.Assign, ast.AnnAssign)
 
 
@@ -66,13 +64,14 @@ class Computation:
         """Whether a call only computes: a function of torch, a method of a tensor, or a network."""
         name = self._tree.qualified(call.func) or ""
         last = name.rpartition(".")[2]
-        if name.startswith("torch.distributions."):
+        if name.startswith(DISTRIBUTIONS):
             return True
         if name.startswith("torch."):
-            return name not in CONSTRUCTORS and (last in FUNCTIONS or name in NO_GRAD)
+            return name not in TYPES and (last in FUNCTIONS or name in NO_GRAD)
         if isinstance(call.func, ast.Name):
             network = self._class is None and call.func.id in self._roles.networks
-            return network or call.func.id in (*BUILTINS, self._roles.history.sampler)
+            known = bool(network) or call.func.id == self._roles.history.sampler
+            return known or self._tree.names.builtin(call.func) in BUILTINS
         if name or not isinstance(call.func, ast.Attribute):
             return False
         receiver = unparse(call.func.value)

@@ -6,10 +6,9 @@ import ast
 from dataclasses import dataclass, replace
 
 from transformer.dataflow.access import NONE, access
-from transformer.dataflow.grad_mode import NO_GRAD
 from transformer.dataflow.liveness import Liveness
 from transformer.dataflow.memory import is_in_place
-from transformer.facts.torch_api import names
+from transformer.facts.torch_api import DISTRIBUTIONS, NO_GRAD, names, others
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.options import holds_options
@@ -120,8 +119,6 @@ class Value:
     """What is recorded of its result."""
 
 
-MODES = ("autocast", "set_default_dtype", "set_default_tensor_type")
-"""Functions that set torch's precision from then on, unless a `with` ends it."""
 SETTINGS = ("torch.set_", "torch.use_", "torch.backends.", "torch.autograd.set_")
 """Other settings that torch's computations depend on."""
 
@@ -133,7 +130,8 @@ def _check_modes(roles: Roles) -> None:
         Skip: something may switch the precision or the algorithms in between.
     """
     tree = roles.tree
-    switches = (n for n in tree.nodes if tree.last_name(n) in MODES and n not in roles.autocast_headers)
+    modes = others("autocast", "precision")
+    switches = (n for n in tree.nodes if tree.last_name(n) in modes and n not in roles.autocast_headers)
     found = next(switches, None) or next(
         (n for n in roles.run_by_training if (tree.qualified(n) or "").startswith(SETTINGS)), None
     )
@@ -245,10 +243,6 @@ def _needs_more(roles: Roles, rollout: ast.For, records: Records, key: str, name
     return called or read > 1 or not all(_stays(roles, n) for n in names)
 
 
-SHAPING = frozenset("expand reshape view".split())
-"""Methods whose arguments are sizes."""
-
-
 def _stays(roles: Roles, name: ast.Name) -> bool:
     """Whether a name in a record is a module, the device, an argument of the script, or a size."""
     tree, parent = roles.tree, roles.tree.parents[name]
@@ -260,7 +254,7 @@ def _stays(roles: Roles, name: ast.Name) -> bool:
     if isinstance(parent, ast.Attribute) and holds_options(tree, name, roles.scope):
         return True
     call = tree.parents[part]
-    return isinstance(call, ast.Call) and calls_method(call, *SHAPING) and part in call.args
+    return isinstance(call, ast.Call) and calls_method(call, *names("tensor", sizes=True)) and part in call.args
 
 
 def _check_networks(roles: Roles, rollout: ast.For) -> None:
@@ -331,7 +325,7 @@ def _draws_numbers(roles: Roles, method: ast.FunctionDef, parameter: str) -> boo
         return False
     made = [values[n.id] for n in walk(draw) if isinstance(n, ast.Name) and n.id in values]
     names = {roles.tree.qualified(m.func) or "" for m in made if isinstance(m, ast.Call)}
-    return any(n.startswith("torch.distributions.") and n.endswith(".Categorical") for n in names)
+    return any(n.startswith(DISTRIBUTIONS) and n.endswith(".Categorical") for n in names)
 
 
 def _is_draw(roles: Roles, node: ast.AST) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from transformer.dataflow.access import access
 from transformer.dataflow.liveness import Liveness
 from transformer.dataflow.memory import roots
+from transformer.facts.python import WRITES
 from transformer.facts.torch_api import OF, methods, names, tells_values
 from transformer.recognition.buffers import (
     ALLOCATIONS,
@@ -21,7 +22,6 @@ from transformer.recognition.buffers import (
     leading_sizes,
     sets_default,
 )
-from transformer.recognition.changes import GROWING
 from transformer.recognition.environment import is_made_with, is_vector
 from transformer.recognition.roles import Roles
 from transformer.state import State
@@ -329,7 +329,7 @@ def _outlives(roles: Roles, rollout: ast.For, use: ast.Name) -> bool:
     stmt = roles.tree.statement(use)
     if isinstance(stmt, ast.Expr):
         call = stmt.value
-        grows = calls_method(call, *GROWING)
+        grows = calls_method(call, *WRITES)
         return grows and isinstance(call, ast.Call) and any(use.id in roots(a) for a in call.args)
     live = Liveness.of(roles.scope.body).after[rollout]
     for target, value in pairwise(stmt) if isinstance(stmt, ast.Assign) else ():

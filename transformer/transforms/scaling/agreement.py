@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Sequence
 
+from transformer.facts.python import SAME
 from transformer.recognition.roles import Roles
 from transformer.syntax.options import holds_options
 from transformer.syntax.query import calls_method, method, root, statements, unparse, walk
@@ -12,7 +13,6 @@ from transformer.syntax.rewrite import Edits
 from transformer.transforms.base import Skip
 from transformer.values.reports import is_logger, is_report
 
-PURE = frozenset("int float bool str min max abs round range len isinstance sum enumerate".split())
 TIMES = frozenset(f"time.{name}" for name in ("time", "perf_counter", "monotonic", "time_ns", "perf_counter_ns"))
 NUMBERS = ("numpy.nan", "numpy.inf", "numpy.pi", "math.nan", "math.inf", "math.pi")
 KINDS = frozenset("device dtype is_cuda ndim dim".split())
@@ -41,7 +41,7 @@ class Common:
                 return clock
             if method(node) == "dim":
                 return True
-            pure = tree.names.builtin(node.func) in PURE or qualified in (
+            pure = tree.names.builtin(node.func) in SAME | {"enumerate"} or qualified in (
                 "torch.is_tensor",
                 "torch.device",
                 "torch.cuda.is_available",

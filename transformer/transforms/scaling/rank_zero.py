@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 
+from transformer.facts.libraries import REPORTS
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import root, unparse, walk
 from transformer.syntax.rewrite import Edits
 from transformer.transforms.base import Skip
-from transformer.values.reports import REPORTS, is_logger
+from transformer.values.reports import is_logger
 
 WRITERS = ("torch.utils.tensorboard.SummaryWriter", "tensorboardX.SummaryWriter")
 TRACKING = frozenset("wandb mlflow comet_ml neptune swanlab".split())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from transformer.facts.torch_api import attributes
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import names_in, statements, walk
@@ -41,7 +42,7 @@ INFO = TransformInfo(
 
 LAYOUT = frozenset("view stride as_strided data_ptr is_contiguous untyped_storage storage".split())
 """Methods of a tensor that depend on its memory layout."""
-PUT_FIRST = REORDERS | {"T", "mT"}
+PUT_FIRST = REORDERS | attributes(reorders=True)
 """Ways in which a network moves channels from last to first; its images then already have the layout."""
 
 CONVOLUTIONS = "torch.nn.Conv2d"

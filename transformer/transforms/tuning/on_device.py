@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from transformer.facts.torch_api import OF_TYPE, names
+from transformer.facts.torch_api import OF_TYPE, functions
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import calls_method, children, parameters, statements, walk
@@ -41,9 +41,9 @@ INFO = TransformInfo(
     ),
 )
 
-FILLED = tuple(f"torch.{name}" for name in names("torch", fills="sizes") - {"empty"})
+FILLED = functions("torch", fills="sizes") - {"torch.empty"}
 """Functions that fill a tensor with one number."""
-MADE = tuple(f"torch.{name}" for name in names("torch", made=("of host", "on host")))
+MADE = functions("torch", made=("of host", "on host"))
 
 
 def apply(state: State) -> Rewrite:

@@ -5,23 +5,26 @@ from __future__ import annotations
 import ast
 import builtins
 from functools import cached_property
-from itertools import count, takewhile
+from itertools import takewhile
 
 from transformer.dataflow.access import access
 from transformer.dataflow.grad_mode import without_gradients
-from transformer.dataflow.memory import HARMLESS, is_in_place
+from transformer.dataflow.memory import is_in_place
+from transformer.facts.libraries import REPORTS
+from transformer.facts.python import HARMLESS
 from transformer.facts.torch_api import OF, REDUCES, may_be_given, names
+from transformer.recognition.off_policy import Region
 from transformer.state import State
 from transformer.syntax.diagnostics import Diagnostic
 from transformer.syntax.names import singular
 from transformer.syntax.query import TRY, calls_method, children, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Loop
-from transformer.transforms.base import ALL, NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.base import ALL, NotNeeded, Rewrite, Skip, Transform, TransformInfo, each_region
 from transformer.values.effects.world import World
 from transformer.values.memory import Memory
 from transformer.values.minibatch import first_computation, last_step
-from transformer.values.reports import REPORTS, is_report
+from transformer.values.reports import is_report
 from transformer.values.tensors import Tensors, values
 
 INFO = TransformInfo(
@@ -84,19 +87,18 @@ def _each_region(state: State) -> Rewrite:
     """
     reasons: list[str] = []
     warnings: list[Diagnostic] = []
-    before = state
-    for place in count():
-        if place >= len(state.roles.phases.regions):
-            break
-        region = state.roles.phases.regions[place]
+
+    def defer(state: State, region: Region) -> State:
         work = Deferral(state, state.roles.phases.loop, region.block, region.last)
         for stmt in region.statements:
             work.visit(stmt, collected=False)
-        reasons += work.reasons
-        warnings += work.warnings
-        state = state.after(work.edits)
-    if state is not before:
-        return Rewrite(state, warnings=tuple(warnings))
+        reasons.extend(work.reasons)
+        warnings.extend(work.warnings)
+        return state.after(work.edits)
+
+    made = each_region(state, defer)
+    if made is not state:
+        return Rewrite(made, warnings=tuple(warnings))
     if reasons:
         raise Skip(reasons[0], warnings=warnings)
     raise NotNeeded(NOTHING)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from transformer.dataflow.grad_mode import without_gradients
-from transformer.facts.torch_api import REDUCES
+from transformer.facts.torch_api import NO_GRAPH, REDUCES
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import TRY, calls_method, pairwise, statements, walk
@@ -37,8 +37,6 @@ INFO = TransformInfo(
     ),
 )
 
-NUMBERS, MEANS = ("item", "tolist", "detach"), REDUCES
-"""Methods of tensors whose results have no graph, and those whose results have none if gradients are disabled."""
 CLIPPING = "torch.nn.utils.clip_grad_norm_"
 """Returns the norm of gradients, which have no graph themselves."""
 
@@ -192,11 +190,11 @@ def _has_no_graph(roles: Roles, element: ast.expr, stmt: ast.stmt, depth: int = 
             for b in roles.get(Tensors).bindings(element.id, stmt)
         ]
         return bool(made and depth) and all(m is not None and _has_no_graph(roles, m[1], m[0], depth - 1) for m in made)
-    if isinstance(element, ast.Constant) or calls_method(element, *NUMBERS):
+    if isinstance(element, ast.Constant) or calls_method(element, *(NO_GRAPH - {"numpy"})):
         return True
     if roles.tree.calls(element, "torch.tensor", CLIPPING):
         return True
-    return calls_method(element, *MEANS) and without_gradients(roles.tree, element)
+    return calls_method(element, *REDUCES) and without_gradients(roles.tree, element)
 
 
 TRANSFORM = Transform(INFO, apply, ALL)

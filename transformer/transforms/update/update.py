@@ -6,7 +6,6 @@ import ast
 import re
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from itertools import count
 
 from transformer.dataflow.access import access
 from transformer.recognition.history import Function
@@ -16,7 +15,7 @@ from transformer.state import State
 from transformer.syntax.query import is_read, method, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import ALL, Rewrite, Skip, Transform, TransformInfo, skipped
+from transformer.transforms.base import ALL, Rewrite, Skip, Transform, TransformInfo, each_region, skipped
 from transformer.transforms.extraction import extract
 from transformer.values.minibatch import first_computation, last_step
 from transformer.values.tensors import Tensors
@@ -77,17 +76,15 @@ def _each_region(state: State) -> Rewrite:
         Skip: none can be moved.
     """
     reasons: list[Skip] = []
-    for place in count():  # extracting one may leave fewer
-        if place >= len(state.roles.phases.regions):
-            break
-        region = state.roles.phases.regions[place]
-        if state.roles.is_update(region.steps[0]):
-            continue
-        line = region.block[region.first].lineno
+
+    def extract(state: State, region: Region) -> State:
         try:
-            state = _extracted(state, region)
+            return state if state.roles.is_update(region.steps[0]) else _extracted(state, region)
         except Skip as skip:
-            reasons.append(type(skip)(f"line {line}: {skip}"))
+            reasons.append(type(skip)(f"line {region.block[region.first].lineno}: {skip}"))
+            return state
+
+    state = each_region(state, extract)
     if not state.history.updates:
         raise skipped(reasons, "no update was found")
     return Rewrite(state, notes=tuple(map(str, reasons)))

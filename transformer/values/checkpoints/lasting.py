@@ -13,7 +13,9 @@ from functools import cached_property
 
 from transformer.dataflow.access import access, free_names
 from transformer.dataflow.liveness import exposed
-from transformer.facts.torch_api import NEW, VIEWS
+from transformer.facts.lookups import SETS, VARIABLES
+from transformer.facts.python import SAME
+from transformer.facts.torch_api import NEW, SCALERS, VIEWS
 from transformer.recognition.roles import Roles
 from transformer.syntax.options import holds_options
 from transformer.syntax.query import (
@@ -33,17 +35,13 @@ from transformer.values.reports import is_logger
 CLOCKS = ("time.time", "time.perf_counter", "time.monotonic")
 ENVIRONMENTS = ("gym.", "gymnasium.", "envpool.")
 SCHEDULERS = "torch.optim.lr_scheduler."
-SCALERS = ("torch.amp.GradScaler", "torch.cuda.amp.GradScaler")
 FILLED = frozenset("zeros ones full empty zeros_like ones_like full_like arange tensor as_tensor".split())
 """Functions of torch and numpy whose results do not change by themselves."""
-NUMBERS = ("int", "float", "len", "min", "max", "abs", "round", "bool", "sum")
-PLAIN = (*NUMBERS, "str", "range", "tuple", "repr", "format", "getattr", "hasattr", "isinstance")
 LISTS = ("collections.deque", "deque", "list", "dict")
 METHODS = NEW | VIEWS
 OBJECTS = ("object", "'object'", "str", "'O'")
 SAVED = ("grad", "data", "requires_grad", "training")
 """Attributes of parameters and networks that a checkpoint holds; gradients live for one iteration only."""
-UNSEEN = ("setattr", "delattr", "exec", "eval", "globals", "vars", "locals")
 
 
 class Lasting:
@@ -457,7 +455,7 @@ class Lasting:
         pure = qualified in ("torch.device", "numpy.prod", "numpy.array", "math.prod") or qualified.startswith(
             ("torch.cuda.is_", "os.", "pathlib.", "datetime.", "time.strftime")
         )
-        if pure or self._tree.names.builtin(value.func) in PLAIN:
+        if pure or self._tree.names.builtin(value.func) in SAME | {"getattr"}:
             return all(self._is_same_in_each_run(v) for v in given)
         return calls_method(value, "format", "replace", "strip", "split", "numel") and self._is_same_in_each_run(
             value.func.value
@@ -622,7 +620,7 @@ class Lasting:
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in functions:
                 if not node.attr.startswith("__") and self._roles.is_ours(node.value):
                     yield node, f"{unparse(node)} is kept by a function and is not saved"
-            if isinstance(node, ast.Call) and self._tree.names.builtin(node.func) in UNSEEN:
+            if isinstance(node, ast.Call) and self._tree.names.builtin(node.func) in VARIABLES | SETS:
                 yield node, f"{unparse(node.func)}() may change what is not saved"
             if isinstance(node, (ast.Global, ast.Nonlocal)):
                 yield node, f"{', '.join(node.names)} are set in a function"
@@ -643,11 +641,6 @@ def access_of(body: list[ast.stmt]) -> frozenset[str]:
     """The names that statements bind, except definitions and imports."""
     kinds = (ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
     return frozenset(n for s in statements(body) if not isinstance(s, kinds) for n in access(s).binds)
-
-
-def is_read_place(node: ast.Subscript) -> bool:
-    """Whether an element is read, not written."""
-    return isinstance(node.ctx, ast.Load)
 
 
 def _told(stmt: ast.stmt) -> Iterator[tuple[str, ast.expr]]:

@@ -6,28 +6,15 @@ import ast
 from collections.abc import Collection
 
 from transformer.facts import torch_api
+from transformer.facts.python import HARMLESS, READS, does
+from transformer.facts.torch_api import DISTRIBUTIONS
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import calls_method, unparse
 from transformer.syntax.tree import Tree
 from transformer.values.reports import is_report
 
-LOOKED_AT = frozenset("shape dtype device ndim size T mT nbytes maxlen itemsize".split())
-"""Attributes of tensors, arrays and lists that hold none of their memory, or are views of it."""
-LISTED = frozenset("get items keys values index count copy".split())
-"""Methods of lists and dicts that change nothing; they may return elements."""
-READING = frozenset(
-    "abs all any bool enumerate float int isinstance len list max min range repr round set sorted str sum tuple zip "
-    "type".split()
-)
-"""Builtins that change nothing they are given."""
-FUNCTIONS = frozenset(
-    [f"torch.{name}" for name in torch_api.names("torch", memory=("new", "number"))]
-    + [f"torch.nn.functional.{name}" for name in torch_api.names("functional", memory=("new", "number"))]
-    + [f"numpy.{name}" for name in torch_api.names("numpy", memory=("new", "number"))]
-)
-VIEWING = frozenset(f"torch.{name}" for name in torch_api.names("torch", memory="shared")) | {
-    f"numpy.{name}" for name in torch_api.names("numpy", memory="shared")
-}
+FUNCTIONS = torch_api.functions("torch", "functional", "numpy", memory=("new", "number"))
+VIEWING = torch_api.functions("torch", "numpy", memory="shared")
 
 
 class Unchanged:
@@ -101,25 +88,26 @@ class Unchanged:
         if not isinstance(node.ctx, ast.Load):
             return False
         if not (isinstance(call, ast.Call) and call.func is node):
-            return node.attr in LOOKED_AT and (node.attr not in ("T", "mT") or self.reads(node, seen))
+            looked_at = node.attr in torch_api.ATTRIBUTES or node.attr == "maxlen"
+            return looked_at or (node.attr in torch_api.VIEWS_OF_IT and self.reads(node, seen))
         if torch_api.may_be_given(call):
             return False
         if node.attr in torch_api.NEW or node.attr in ("size", "tolist", "item"):
             return True
-        return (node.attr in torch_api.VIEWS or node.attr in LISTED) and self.reads(call, seen)
+        return (node.attr in torch_api.VIEWS or node.attr in READS) and self.reads(call, seen)
 
     def _given(self, call: ast.Call, node: ast.expr, seen: frozenset[str]) -> bool:
         """Whether a call only reads an argument."""
         qualified = self._tree.qualified(call.func) or ""
         if torch_api.may_be_given(call):
             return False
-        if is_report(self._tree, call) or qualified in FUNCTIONS or qualified.startswith("torch.distributions."):
+        if is_report(self._tree, call) or qualified in FUNCTIONS or qualified.startswith(DISTRIBUTIONS):
             return True
         if qualified in VIEWING:
             return self.reads(call, seen)
-        builtin = self._tree.names.builtin(call.func)
-        if builtin in READING:
-            return builtin not in ("zip", "enumerate", "list", "tuple", "set", "sorted") or self.reads(call, seen)
+        if (builtin := self._tree.names.builtin(call.func)) in HARMLESS:
+            row = does("builtin", builtin)
+            return row is None or row.gives in ("nothing", "new") or self.reads(call, seen)
         if calls_method(call) and node in call.args and call.func.attr in torch_api.NEW:
             return True  # an operand
         function = self._tree.function_called(call)
@@ -194,8 +182,8 @@ def _computes(tree: Tree, value: ast.expr) -> bool:
         if isinstance(node, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom, ast.Lambda)):
             return False
         if isinstance(node, ast.Call):
-            known = tree.names.builtin(node.func) in READING or (tree.qualified(node.func) or "") in FUNCTIONS
-            method = calls_method(node) and (node.func.attr in torch_api.NEW or node.func.attr in LISTED)
+            known = tree.names.builtin(node.func) in HARMLESS or (tree.qualified(node.func) or "") in FUNCTIONS
+            method = calls_method(node) and (node.func.attr in torch_api.NEW or node.func.attr in READS)
             if not (known or method) or torch_api.may_be_given(node):
                 return False
     return True

@@ -10,7 +10,10 @@ import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 
-from transformer.recognition.changes import GROWING, Changes, foreign_base
+from transformer.facts.libraries import module_methods
+from transformer.facts.python import COMPUTES, CONVERTS, WRITES, builtin_names
+from transformer.facts.torch_api import DISTRIBUTIONS, of_optimizers
+from transformer.recognition.changes import Changes, foreign_base
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import (
     bind_arguments,
@@ -42,18 +45,10 @@ from transformer.values.effects.world import World
 from transformer.values.networks.attributes import MODULE, Frame, Unknown, Values, no_class
 from transformer.values.networks.results import Results, loss_called
 
-NUMBERS = frozenset("float int bool".split())
-"""Builtins that read a tensor, where they are given one."""
-BUILTINS = frozenset(
-    "len range zip enumerate reversed min max sum abs tuple list dict set isinstance hasattr getattr super type "
-    "sorted all any slice".split()
-)
-"""Builtins that do nothing but compute."""
+BUILTINS = COMPUTES - CONVERTS - builtin_names(makes="text") | {"getattr", "super", "type"}
 OF_TENSORS = frozenset("grad data".split())
 """Attributes of tensors, whose changes happen on the device."""
-OF_MODULES = frozenset("parameters named_parameters modules children".split())
-"""Methods that a network has from torch."""
-OF_OPTIMIZERS = frozenset("step zero_grad".split())
+HANDED_OUT = module_methods(finds=("parameters", "parts"))
 SAMPLED = frozenset("Normal Categorical Independent".split())
 """Distributions that the transform sampling draws from without waiting for the device."""
 
@@ -165,7 +160,7 @@ class Capture:
         if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load) and root(node) not in part.made:
             if _is_entry(node):
                 return f"sets {ast.unparse(node)}, which a replay would not"
-        if calls_method(node, *(GROWING - {"add"})):
+        if calls_method(node, *(WRITES - {"add"})):
             if ast.unparse(node.func.value) not in part.made and node.func.attr not in self._methods:
                 return f"calls {ast.unparse(node.func)}(), which a replay would not"
         return None
@@ -253,20 +248,21 @@ class Capture:
         bases = [self._tree.qualified(b) or "" for b in cls.bases] if own and cls is not None else [name]
         for base in bases:
             kind = base.rpartition(".")[2]
-            if base.startswith("torch.distributions.") and kind[:1].isupper() and kind not in SAMPLED:
+            if base.startswith(DISTRIBUTIONS) and kind[:1].isupper() and kind not in SAMPLED:
                 self._unsampled = ast.unparse(call.func)
 
     def _call_of_name(self, call: ast.Call, name: str, part: _Part) -> str | None:
         if loss_called(self._tree, call.func):
             return None
-        if name in NUMBERS:
+        builtin = self._tree.names.builtin(call.func)
+        if builtin in CONVERTS:
             host = all(is_host_number(self._tree, a) for a in call.args)
             return None if host else f"reads {ast.unparse(call)} on the host"
         if name in self._roles.history.on_device:
             self._draws = call if name == self._roles.history.sampler else self._draws
             return None
-        ours = self._tree.function_called(call) is not None or name in self._tree.classes
-        if ours or name in BUILTINS | part.functions or (calls_itself(call, part.own) and self._has_forward(part)):
+        ours = self._tree.function_called(call) is not None or name in self._tree.classes or name in part.functions
+        if ours or builtin in BUILTINS or (calls_itself(call, part.own) and self._has_forward(part)):
             return None
         return self._call_of_network(call) if name in self._networks else self._unknown(name)
 
@@ -288,14 +284,14 @@ class Capture:
             and receiver not in part.bound
         ):
             return f"moves {receiver}, which may be on the host"
-        if owner in self._optimizers and method in OF_OPTIMIZERS and receiver == owner:
+        if owner in self._optimizers and method in of_optimizers("stepping") and receiver == owner:
             return None
         if method == "rsample" and receiver in part.normals:
             return None
         if method in ("sample", "rsample"):
             return f"draws with {ast.unparse(call)}, which reads the parameters on the host"
         if owner in self._networks:
-            return self._call_of_network(call) if method not in OF_MODULES else self._unsteady(call)
+            return self._call_of_network(call) if method not in HANDED_OUT else self._unsteady(call)
         # A tensor, a distribution or a part of a network, or a result of one
         known = owner in part.bound or not owner or self._is_own_tensor(owner)
         return None if known else self._unknown(ast.unparse(func))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
-from transformer.facts.torch_api import OF_HOST, names
+from transformer.facts.torch_api import OF_HOST, TYPES, functions, names, others
 from transformer.syntax.query import calls_method, children, walk
 from transformer.syntax.tree import Tree
 
@@ -16,22 +16,19 @@ READS = names("tensor", "torch", waits=("value", "size"))
 """Methods and torch functions that synchronize: their results, or the sizes of these, are a tensor's values."""
 VALUES = names("torch", waits="value")
 """Functions of torch that return True or False depending on a tensor's values."""
-TENSOR_TYPES = frozenset(f"torch.{name}" for name in names("torch", made="of host", dtype="cast"))
-FACTORIES = frozenset(f"torch.{name}" for name in names("torch", made="on host", waits=""))
+FACTORIES = functions("torch", made="on host", waits="")
 """Functions that make a tensor on the host unless given a device."""
-CHECKED = frozenset(f"torch.{name}" for name in names("torch", waits="check"))
+CHECKED = functions("torch", waits="check")
 """Functions that read a tensor on the host to check it."""
 HOST_PARTS = ("torch.distributed.", "torch.utils.", "torch.multiprocessing.", "torch.profiler.", "torch.cuda.")
-HOST_FUNCTIONS = frozenset(
-    f"torch.{name}"
-    for name in (
-        "save load seed manual_seed set_rng_state get_rng_state set_default_dtype set_grad_enabled compile "
-        "autograd.set_detect_anomaly autograd.detect_anomaly"
-    ).split()
-)
+HOST_FUNCTIONS = {
+    *(f"torch.{name}" for name in others() - others("asks", "gradients", "autocast")),
+    *("torch.set_grad_enabled", "torch.set_autocast_enabled"),
+    *("torch.autograd.set_detect_anomaly", "torch.autograd.detect_anomaly"),
+}
 FUNCTIONS = ("torch", "torch.nn.functional", "torch.distributions", "torch.distributions.kl")
 """Modules of computing functions; those that run only on the device are in `KNOWN`."""
-KNOWN = names("torch", "functional") | frozenset("autocast device enable_grad inference_mode no_grad".split())
+KNOWN = names("torch", "functional") | others("asks", "gradients", "autocast") - {"Size"}
 ASKS = (
     names("tensor", reduces=True) | names("tensor", dtype="bool", rows="element") | {"abs", "equal", "allclose", "item"}
 )
@@ -83,10 +80,10 @@ def makes_on_host(tree: Tree, value: ast.expr) -> bool:
 def is_host(tree: Tree, node: ast.expr) -> bool:
     """Whether a dtype or a device puts a tensor on the host: "cpu", torch.device("cpu"), torch.FloatTensor."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return node.value.startswith("cpu") or node.value in TENSOR_TYPES
+        return node.value.startswith("cpu") or node.value in TYPES
     if isinstance(node, ast.Call) and tree.calls(node, "torch.device"):
         return any(is_host(tree, a) for a in node.args)
-    return tree.qualified(node) in TENSOR_TYPES
+    return tree.qualified(node) in TYPES
 
 
 def is_host_number(tree: Tree, node: ast.expr) -> bool:

@@ -10,6 +10,7 @@ import ast
 from collections.abc import Collection, Iterator, Sequence
 
 from transformer.facts import libraries, python, torch_api
+from transformer.facts.torch_api import DISTRIBUTIONS
 from transformer.recognition.roles import Roles
 from transformer.syntax.diagnostics import SHOWN
 from transformer.syntax.query import parameters, walk
@@ -24,7 +25,6 @@ LEAVES = torch_api.names("tensor", graph=False)
 STAYS = torch_api.names("tensor", memory=("new", "shared")) - LEAVES
 """Methods whose results belong to the graph of their object."""
 
-DISTRIBUTIONS = "torch.distributions."
 
 FLOWS = (
     *(ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr, ast.For, ast.comprehension, ast.Return, ast.Lambda),

@@ -1511,7 +1511,7 @@ _COMPARISONS = "eq ne lt le gt ge contains".split()
 _OPERATORS = tuple(f"__{name}__" for name in (*(s + n for s in _SIDES for n in _ARITHMETIC), *_COMPARISONS))
 _CONTEXTS = frozenset("torch.no_grad torch.inference_mode torch.enable_grad torch.compile torch.jit.script".split())
 """Callables that return the function passed to them, or are context managers."""
-_VALUES = frozenset("torch.device torch.Size torch.finfo torch.iinfo torch.manual_seed torch.is_tensor".split())
+_VALUES = frozenset(f"torch.{name}" for name in torch_api.others("asks") | {"manual_seed"})
 """Callables that return a number or another immutable object."""
 _EMPTY = frozenset("builtins.list builtins.dict builtins.set collections.deque builtins.int builtins.float".split())
 _TRANSPARENT = frozenset("property staticmethod classmethod functools.cached_property".split()) | _CONTEXTS
@@ -1541,7 +1541,7 @@ def _has_decorator(node: ast.AST | None, name: str) -> bool:
 
 def is_distribution(thing: Thing) -> bool:
     """Whether an object is of a class of torch's distributions."""
-    return thing.kind == "made" and thing.name.startswith("torch.distributions.") and is_class(thing.name)
+    return thing.kind == "made" and thing.name.startswith(torch_api.DISTRIBUTIONS) and is_class(thing.name)
 
 
 def is_class(name: str) -> bool:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import ast
-import builtins
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, TypeAlias
 
 from transformer.dataflow.access import access
-from transformer.dataflow.grad_mode import NO_GRAD
-from transformer.facts.torch_api import layers, names
+from transformer.facts.python import COMPUTES, SAME, builtin_names
+from transformer.facts.torch_api import CONTAINERS, NO_GRAD, layers, names
 from transformer.recognition.roles import Roles
 from transformer.syntax.options import holds_options
 from transformer.syntax.query import bind_arguments, children, pairwise, parameters, root, statements, walk
@@ -33,14 +32,11 @@ LAYERS = layers()
 """torch's modules that compute the same in training and evaluation modes and draw no random numbers."""
 WRITING = names("tensor", memory="in place") - {"requires_grad_"}
 """Methods that write values into a tensor."""
-CONTAINERS = frozenset("Sequential ModuleList ModuleDict".split())
 SPACES = frozenset("observation_space action_space single_observation_space single_action_space".split())
 """Attributes of gym's environments."""
-NUMBERS = frozenset("int float bool str len".split())
-"""Builtins that always return a number or a text."""
-TO_NUMBER = frozenset("min max sum abs round tuple range".split())
-"""Builtins whose result is made of their arguments."""
-TO_LIST = frozenset("list reversed sorted enumerate zip".split())
+TO_NUMBER = SAME & builtin_names(gives=("new", "contents and given")) | {"range", "tuple"}
+"""Builtins whose result is made of their arguments, and immutable."""
+TO_LIST = COMPUTES & builtin_names(makes=("container", "iterator")) - {"dict", "tuple"}
 """Builtins whose result is mutable or an iterator."""
 REDUCING = names("numpy", reduces=True)
 ELEMENTWISE = names("numpy", rows=("element", "broadcast")) | {"ceil"}
@@ -158,11 +154,6 @@ class Values:
         once = once and name not in self.bound and name not in self._tree.imports
         return found[0] if once else None
 
-    def is_builtin(self, name: str) -> bool:
-        """Whether a name is Python's builtin and nothing else in the file."""
-        defined = any(isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n.name == name for n in self._tree.nodes)
-        return hasattr(builtins, name) and not defined and name not in self.bound and name not in self._tree.imports
-
     @cached_property
     def bound(self) -> frozenset[str]:
         """All names that the file binds other than by imports and definitions."""
@@ -277,12 +268,13 @@ class Values:
             return MODULE
         name, func = self._tree.qualified(call.func) or "", call.func
         given = NONE.union(*(self.leaves(a, frame) for a in call.args))
-        if isinstance(func, ast.Name) and self.is_builtin(func.id):
-            if func.id in NUMBERS:
+        if builtin := self._tree.names.builtin(func):
+            given = given.union(*(self.leaves(k.value, frame) for k in call.keywords))
+            if builtin in builtin_names(makes=("number", "text")):
                 return NUMBER
-            if func.id in TO_LIST:
+            if builtin in TO_LIST:
                 return LIST | given
-            return given - (LIST if given <= NUMBER | LIST else NONE) if func.id in TO_NUMBER else UNKNOWN
+            return given - (LIST if given <= NUMBER | LIST else NONE) if builtin in TO_NUMBER else UNKNOWN
         if name == "torch.device" or name.startswith("math."):
             return NUMBER if given <= NUMBER | LIST else UNKNOWN
         if name.startswith("numpy.") and (last := name.removeprefix("numpy.")) in ARRAYS | ELEMENTWISE | REDUCING:

@@ -7,8 +7,16 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from transformer.dataflow.access import access, scope_access
-from transformer.dataflow.grad_mode import NO_GRAD, without_gradients
-from transformer.facts.torch_api import OF_TYPE, may_be_given, names
+from transformer.dataflow.grad_mode import without_gradients
+from transformer.facts.torch_api import (
+    CONTAINERS,
+    DISTRIBUTIONS,
+    NO_GRAD,
+    OF_DISTRIBUTIONS,
+    OF_HOST,
+    may_be_given,
+    names,
+)
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import (
     bind_arguments,
@@ -22,8 +30,7 @@ from transformer.syntax.query import (
 )
 from transformer.syntax.tree import Scope
 from transformer.values.effects.world import World
-from transformer.values.networks.attributes import CONTAINERS, MODULE, NUMBER, Frame, Unknown, Values, kept_by, no_class
-from transformer.values.networks.distributions import DISTRIBUTIONS
+from transformer.values.networks.attributes import MODULE, NUMBER, Frame, Unknown, Values, kept_by, no_class
 from transformer.values.networks.results import Results
 from transformer.values.networks.sealed import (
     FUNCTIONS,
@@ -37,9 +44,7 @@ from transformer.values.networks.sealed import (
 from transformer.values.networks.without_gradients import differs, layer_differs, reached
 from transformer.values.tensors import Tensors
 
-MAKING = frozenset({"torch.Tensor", *OF_TYPE, *(f"torch.{n}" for n in names("torch", made="of host"))})
-"""Functions that make a tensor from host values."""
-MOMENTS = frozenset("T loc logits mean mode probs scale stddev variance".split())
+MOMENTS = OF_DISTRIBUTIONS | {"T"}
 """Attributes of tensors and of distributions that are tensors."""
 BOTH = frozenset("values indices".split())
 """The results of `x.max(1)`, and of similar selections along a dimension."""
@@ -178,7 +183,7 @@ class Computing:
         if may_be_given(call):
             return False
         given = [*call.args, *(k.value for k in call.keywords)]
-        if name in MAKING:
+        if name in OF_HOST:
             return False
         last = name.rpartition(".")[2]
         if name.startswith(DISTRIBUTIONS):
@@ -335,7 +340,7 @@ class Computing:
         return call.args[0] if call.args and name == f"torch.{last}" and last in FUNCTIONS else None
 
     def _makes(self, value: ast.expr) -> bool:
-        return isinstance(value, ast.Call) and meaning(self._tree, value.func) in MAKING
+        return isinstance(value, ast.Call) and meaning(self._tree, value.func) in OF_HOST
 
     def _makes_tensor(self, value: ast.expr) -> bool:
         """Whether a value is a tensor made from host values or by a network, perhaps moved or reshaped."""
@@ -343,8 +348,8 @@ class Computing:
             func, inner = value.func, self._changed(value)
             if self._makes(value) or self._is_network(value):
                 return True
-            cast = func.attr == "type" and value.args  # without arguments it returns a text
-            if inner is None and func.attr not in CHANGES - {"numpy"} and not cast:
+            text = func.attr == "type" and not value.args
+            if inner is None and (func.attr not in CHANGES - {"numpy"} or text):
                 return False
             value = inner or func.value
         return self._makes(value)

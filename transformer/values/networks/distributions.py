@@ -5,13 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from transformer.facts.torch_api import CHECKED_ALONE
+from transformer.facts.torch_api import CHECKED_ALONE, DISTRIBUTIONS
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import pairwise
 from transformer.syntax.tree import Tree
 
-DISTRIBUTIONS = "torch.distributions."
-"""The prefix of the names in the module."""
 NOT_MADE = frozenset(["Distribution"])
 """Classes that are only used in tests of type."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 
 from transformer.dataflow.access import access
-from transformer.facts.torch_api import names
+from transformer.facts.torch_api import DISTRIBUTIONS, OF_DISTRIBUTIONS, names
 from transformer.syntax.query import parameters, statements, walk
 from transformer.syntax.tree import Tree
 from transformer.values.networks.attributes import kept_by
@@ -19,8 +19,6 @@ CATEGORICAL = "({x}.probs / {torch}.empty_like({x}.probs).exponential_(1)).argma
 """As `torch.multinomial(probs, 1)`: the first of exponential clocks with these rates."""
 BY_CLASS = {"Normal": (NORMAL, "loc", 0), "Categorical": (CATEGORICAL, "logits", 1)}
 """By class of torch.distributions: the draw, and the parameter (with its index) on whose memory layout it depends."""
-PARAMETERS = ("loc", "scale", "probs", "logits")
-"""Keywords of a distribution that leave its own checks on, which find the same errors as those of the draw."""
 KEEPS_LAYOUT = names("tensor", "torch", rows="element", memory="new")
 """Functions and methods whose result has the memory layout of their argument."""
 DENSE = ("torch.nn.Linear", "torch.nn.LayerNorm")
@@ -52,11 +50,11 @@ def in_one_line(tree: Tree, call: ast.Call) -> str | None:
         return None  # the checks of the draw may be the only ones
     qualified = (tree.qualified(made.func) or "") if isinstance(made, ast.Call) else ""
     kind = qualified.rpartition(".")[2]
-    if not qualified.startswith("torch.distributions.") or kind not in BY_CLASS or not isinstance(made, ast.Call):
+    if not qualified.startswith(DISTRIBUTIONS) or kind not in BY_CLASS or not isinstance(made, ast.Call):
         return None
     draw, parameter, place = BY_CLASS[kind]
     given = [k.value for k in made.keywords if k.arg == parameter] or made.args[place : place + 1]
-    checked = len(made.args) < 3 and all(k.arg in PARAMETERS for k in made.keywords)
+    checked = len(made.args) < 3 and all(k.arg in OF_DISTRIBUTIONS for k in made.keywords)
     if len(given) != 1 or not checked or not _is_dense(tree, cls, method, given[0]):
         return None
     return draw.format(torch="torch", x=name)

@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from transformer.dataflow.access import access
+from transformer.facts.libraries import LEAVES_PARTS
+from transformer.facts.torch_api import HOLDERS, PRODUCTS, layers
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import (
     bind_arguments,
@@ -19,23 +21,9 @@ from transformer.syntax.query import (
 )
 from transformer.values.networks.attributes import Unknown, kept_by
 
-PRODUCTS = frozenset("Linear Conv1d Conv2d Conv3d".split())
-"""torch's modules that autocast runs in its own dtype."""
-OTHERS = frozenset(
-    "Tanh ReLU ReLU6 LeakyReLU ELU SELU CELU SiLU Mish GELU Softplus Softsign Sigmoid LogSigmoid Identity Flatten "
-    "Unflatten LayerNorm MaxPool1d MaxPool2d AvgPool2d".split()
-)
-"""torch's modules that accept any dtype and return float32 for float32."""
-MODULES = PRODUCTS | OTHERS | frozenset("Module Sequential ModuleList Parameter".split())
-OWN_PRODUCTS = frozenset(
-    "matmul mm bmm mv dot addmm addmv addbmm baddbmm einsum tensordot inner outer ger linear bilinear multi_dot "
-    "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d scaled_dot_product_attention".split()
-)
-"""Functions and methods of torch that compute matrix products."""
+KNOWN = layers(autocast=("product", "kept")) | HOLDERS
 DISTRIBUTIONS = frozenset("Distribution Categorical Normal Independent Bernoulli Beta LogNormal Laplace".split())
 """torch's elementwise distributions."""
-OF_MODULE = frozenset("parameters named_parameters state_dict load_state_dict train eval zero_grad modules".split())
-"""Methods of nn.Module that compute nothing."""
 
 
 class Heads:
@@ -60,7 +48,7 @@ class Heads:
     def others(self) -> list[ast.Call]:
         """The calls that make the networks' other layers with matrix products."""
         calls = (n for n in self._roles.reached(self._classes) if isinstance(n, ast.Call))
-        return [call for call in calls if self._layer(call) in PRODUCTS and call not in self._heads]
+        return [call for call in calls if self._layer(call) in layers(autocast="product") and call not in self._heads]
 
     def add(self, function: ast.FunctionDef) -> list[ast.stmt]:
         """Record the networks that a function calls; return the statements that call them.
@@ -92,7 +80,9 @@ class Heads:
             node = self._tree.parents[node]
         parent = self._tree.parents[node]
         called = isinstance(parent, ast.Call) and parent.func is node
-        if isinstance(node, ast.Attribute) and (node.attr in OF_MODULE if called else self._is_tensor(name, node)):
+        if isinstance(node, ast.Attribute) and (
+            node.attr in LEAVES_PARTS | {"modules"} if called else self._is_tensor(name, node)
+        ):
             return None
         if called and (node is name or (isinstance(node, ast.Attribute) and node.value is name)):
             assert isinstance(parent, ast.Call)
@@ -131,14 +121,14 @@ class Heads:
                 raise Unknown(f"line {node.lineno} computes a matrix product outside a layer")
             module, _, name = (self._tree.qualified(node) or "").rpartition(".")
             whole = module.startswith("torch.distributions") and name[:1].isupper() and name not in DISTRIBUTIONS
-            if whole or (module == "torch.nn" and name not in MODULES | {"init", "functional", "utils"}):
+            if whole or (module == "torch.nn" and name not in KNOWN | {"init", "functional", "utils"}):
                 raise Unknown(f"line {node.lineno}: what {ast.unparse(node)} does under autocast is not known")
 
     def _is_product(self, node: ast.AST) -> bool:
         """Whether a node is a matrix product, or the name of a function that computes one."""
         if isinstance(node, ast.BinOp):
             return isinstance(node.op, ast.MatMult)
-        return isinstance(node, (ast.Name, ast.Attribute)) and self._tree.last_name(node) in OWN_PRODUCTS
+        return isinstance(node, (ast.Name, ast.Attribute)) and self._tree.last_name(node) in PRODUCTS
 
     def _plain(self, call: ast.Call) -> ast.stmt:
         """The simple statement that contains a call."""
@@ -225,7 +215,7 @@ class Heads:
             return
         if layer == "Sequential" and isinstance(value, ast.Call):
             starred = any(isinstance(a, ast.Starred) for a in value.args)
-            parts = [] if starred else [a for a in value.args if self._layer(a) not in OTHERS][-1:]
+            parts = [] if starred else [a for a in value.args if self._layer(a) not in layers(autocast="kept")][-1:]
         else:
             parts = self._returned(value)
         if not parts or not depth:

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from transformer.dataflow.access import access
-from transformer.dataflow.grad_mode import NO_GRAD
-from transformer.facts.torch_api import names
+from transformer.facts.libraries import OF_MODULE, module_methods
+from transformer.facts.python import COMPUTES, builtin_names, method_names
+from transformer.facts.torch_api import NO_GRAD, names
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import calls_itself, calls_method, is_read, parameters, root, statements, walk
 from transformer.syntax.tree import Scope
@@ -33,20 +34,12 @@ from transformer.values.networks.attributes import (
     stores,
 )
 
-OF_TORCH = frozenset(
-    "add_module apply bfloat16 buffers children compile cpu cuda double eval extra_repr float get_buffer parameters "
-    "get_extra_state get_parameter get_submodule half load_state_dict modules named_buffers named_children "
-    "named_modules named_parameters register_buffer register_module register_parameter requires_grad_ set_submodule "
-    "set_extra_state share_memory state_dict to to_empty train type xpu ipu mtia zero_grad training "
-    "dump_patches call_super_init T_destination".split()
-)
-"""Attributes of torch.nn.Module: a class that redefines one of these is not known."""
 READ = (
     frozenset(
         "weight bias in_features out_features hidden_size num_layers input_size shape device dtype T "
         "size numel dim item parameters named_parameters".split()
     )
-    | names("tensor", memory=("new", "shared"), waits="", draws=False) - OF_TORCH
+    | names("tensor", memory=("new", "shared"), waits="", draws=False) - OF_MODULE
 )
 """Attributes and methods of modules and parameters that only read them."""
 MAKING = ("gym.", "gymnasium.", "envpool.")
@@ -65,22 +58,21 @@ STATEFUL = (
     *(f"numpy.{name}" for name in "random. load save set get errstate".split()),
 )
 """Prefixes of functions that keep or read state, draw random numbers, or reach more than their arguments."""
-PURE = frozenset(
-    "int float bool str len range zip enumerate reversed min max sum abs round tuple list sorted isinstance all any "
-    "print slice pow dict".split()
-)
-"""Builtins that compute, or print."""
+PURE = COMPUTES - builtin_names(varies=True) - {"hasattr", "iter"} | {"print"}
+"""Builtins that print, or compute the same of equal arguments."""
+GROWING = method_names("list", keeps=("given", "contents"))
 PUTTING_TOGETHER = (
-    frozenset("append extend insert parameters named_parameters float to item numel".split())
-    | names("tensor", memory=("new", "shared", "in place"), waits="") - OF_TORCH
+    GROWING
+    | frozenset("float item numel to".split())
+    | module_methods(finds="parameters")
+    | names("tensor", memory=("new", "shared", "in place"), waits="") - OF_MODULE
 )
 """Methods that a constructor may call on lists, arrays, and the values of parameters."""
-GROWING = frozenset("append extend insert".split())
 LATER = (ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef, ast.GeneratorExp, ast.Yield, ast.YieldFrom)
 """Nodes whose code runs, or continues, later."""
 PARAMETER = ("torch.nn.Parameter", "torch.nn.parameter.Parameter")
 PARAMETERS = ("torch.nn.ParameterList", "torch.nn.ParameterDict")
-THROUGH = frozenset("zip enumerate reversed len range".split())
+THROUGH = builtin_names(makes="iterator", calls="") - {"iter"} | {"len", "range"}
 """Builtins used to iterate over modules."""
 
 
@@ -168,7 +160,7 @@ class Parts:
         if [self._tree.qualified(b) for b in cls.bases] != ["torch.nn.Module"] or any(map(self._hands_on, made)):
             return frozenset()
         methods = {m.name: m for m in cls.body if isinstance(m, ast.FunctionDef) and not m.decorator_list}
-        apart = {n for n in methods if n not in OF_TORCH | {"forward"} and not n.startswith("_")}
+        apart = {n for n in methods if n not in OF_MODULE | {"forward"} and not n.startswith("_")}
         apart = {n for n in apart if not any(isinstance(part, LATER) for s in methods[n].body for part in walk(s))}
         before: set[str] = set()
         while apart != before:
@@ -279,7 +271,7 @@ class Parts:
 
     def _check_signature(self, method: ast.FunctionDef, cls: _Class, count: int) -> None:
         name = f"{cls.node.name}.{method.name} (line {method.lineno})"
-        if method.name in OF_TORCH or (method.name.startswith("__") and method.name != "__init__"):
+        if method.name in OF_MODULE or (method.name.startswith("__") and method.name != "__init__"):
             raise Unknown(f"{name} overrides a method of torch")
         if len(cls.methods) != count:
             raise Unknown(f"{cls.node.name} defines a method twice")
@@ -337,9 +329,7 @@ class Parts:
             return
         function = self._values.function_called(call)
         known = name.startswith(COMPUTING) and not name.startswith((*STATEFUL, "torch.nn."))
-        if isinstance(func, ast.Name):
-            known = known or (func.id in PURE and self._values.is_builtin(func.id))
-            known = known or (func.id == "super" and self._values.is_builtin("super"))
+        known = known or self._tree.names.builtin(func) in PURE | {"super"}
         if function is not None:
             inner = self._values.enter(function, call, frame)
             known = inner is not None
@@ -395,7 +385,7 @@ class Parts:
             drawn = made is not None and self._roles.is_distribution(made)
             if made is not None and drawn:
                 self._distribution(made)
-            known = function is not None or drawn or (func.id in PURE and self._values.is_builtin(func.id))
+            known = function is not None or drawn or self._tree.names.builtin(func) in PURE
         elif calls_itself(call, own) and cls is not None:
             known = "forward" in cls.methods  # the module's own call
         elif isinstance(func, ast.Name):
@@ -483,7 +473,7 @@ class Parts:
         call = parents[outer] if isinstance(outer, ast.keyword) else outer
         if isinstance(call, ast.Call) and call.func is not inside:
             name = self._tree.qualified(call.func) or ast.unparse(call.func)
-            if name in THROUGH and self._values.is_builtin(name):
+            if self._tree.names.builtin(call.func) in THROUGH:
                 self._check_part(call, function)
                 return
             known = name.startswith(COMPUTING) and not name.startswith(STATEFUL) and not name.endswith("_")
@@ -581,7 +571,7 @@ class Parts:
             return
         outer = tree.parents[name]
         read = outer if isinstance(outer, ast.Attribute) else name
-        if values.is_builtin(name.id) or values.leaves(read, Frame(tree.root)) == NUMBER:
+        if tree.names.builtin(name) or values.leaves(read, Frame(tree.root)) == NUMBER:
             return
         raise Unknown(f"line {name.lineno} reads {name.id}, which may change")
 

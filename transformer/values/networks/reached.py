@@ -16,7 +16,8 @@ from dataclasses import dataclass, field, replace
 
 from transformer.dataflow.access import scope_access
 from transformer.dataflow.grad_mode import without_gradients
-from transformer.facts.torch_api import OF, names
+from transformer.facts.python import builtin_names
+from transformer.facts.torch_api import MADE, OF, attributes, names
 from transformer.recognition.roles import Optimizer, Roles
 from transformer.syntax.options import holds_options
 from transformer.syntax.query import bind_arguments, calls_method, names_in, parameters, root, statements, unparse, walk
@@ -50,18 +51,17 @@ _FLOWS = (
 """Functions and methods whose results pass gradients on to every float tensor among the arguments."""
 _FIRST = frozenset("gather index_select masked_fill flatten reshape view expand repeat norm clamp clip".split())
 """Those of them for which this is only known for the first tensor."""
-_KEEPS = frozenset("T mT H mH values real".split())
+_KEEPS = attributes(graph=True) | {"values"}
 """Attributes that pass gradients on."""
 _METHODS = names("tensor", "array", "distribution") | frozenset(dir(list)) | frozenset(dir(dict))
 """Methods of tensors, arrays, distributions and containers."""
-TENSORS = ("torch.tensor", "torch.zeros", "torch.ones", "torch.nn.Parameter", "torch.full")
+TENSORS = MADE | {"torch.nn.Parameter"}
 """Functions that make a tensor that an optimizer may be given by name."""
 COMPILED = ("torch.compiler.is_compiling", "torch.is_tensor")
 """Conditions that are true when an update is compiled, or whose other branch computes no gradients."""
 _NUMBERS = frozenset("shape device dtype ndim grad data is_cuda requires_grad training".split())
-_SPREADING = frozenset("list tuple sorted reversed iter set".split())
-_PASSING = frozenset("sum".split())
-_HOST = frozenset("float int bool len str print range isinstance hasattr type round format repr id super dict".split())
+_SPREADING = builtin_names(makes="container") - {"dict"} | {"iter", "reversed"}
+_HOST = builtin_names(gives="nothing") | {"super", "type"}
 
 
 class _Unknown(Exception):
@@ -207,7 +207,7 @@ class _Pass:
     """The optimizers whose gradients are cleared before the next pass, and before they are used."""
 
     def ends(self, optimizers: Sequence[Optimizer]) -> bool:
-        """Whether gradients of these optimizers (any, if none are given) are used or cleared before the next pass."""
+        """Whether the gradients of these optimizers (of any, if none) are used or cleared before the next pass."""
         names = {o.name for o in optimizers}
         return bool(names.intersection((*self.steps, *self.cleared)) if names else self.steps) or ANY in self.cleared
 
@@ -824,7 +824,7 @@ class _Way:
             return _Value(owner.must, everything.may)
         if name in _FLOWS:
             row = OF["tensor"].get(name)
-            every = row is not None and row.rows in ("broadcast", "nearly") and name not in _FIRST
+            every = row is not None and row.rows == "broadcast" and name not in _FIRST
             must = everything.must if every or name in ("maximum", "minimum", "max", "min", "matmul") else owner.must
             pair = name in ("max", "min", "median", "sort", "topk") and given and not everything.may - owner.may
             return _Value(must, everything.may, (_Value(must, everything.may), PLAIN) if pair else None)
@@ -861,10 +861,8 @@ class _Way:
             return _Items(whole.must, whole.may, each=tuple(elements))
         if name in _SPREADING and len(given) == 1:
             return given[0]
-        if name in _PASSING:
+        if name in ("abs", "pow", "sum"):
             return _joined(given)
-        if name in ("max", "min", "abs", "pow"):
-            return _joined(given) if name in ("abs", "pow") else _perhaps(given)
         return _perhaps(given)
 
     def _followed(

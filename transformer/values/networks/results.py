@@ -6,9 +6,9 @@ import ast
 
 from transformer.dataflow.access import access
 from transformer.dataflow.memory import roots
-from transformer.facts.torch_api import LOSSES, NEW, REDUCES, VIEWS, layers, may_be_given, names
+from transformer.facts.python import WRITES, builtin_names
+from transformer.facts.torch_api import DISTRIBUTIONS, LOSSES, NEW, REDUCES, VIEWS, layers, may_be_given, names
 from transformer.recognition import kept_optimizers
-from transformer.recognition.changes import GROWING
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import (
     bind_arguments,
@@ -22,7 +22,7 @@ from transformer.syntax.query import (
 )
 from transformer.syntax.tree import Tree
 from transformer.values.networks.attributes import kept_by
-from transformer.values.networks.distributions import DISTRIBUTIONS, is_made
+from transformer.values.networks.distributions import is_made
 
 NEW_OF_TORCH = names("torch", memory="new")
 NEW_OF_FUNCTIONAL = names("functional", memory="new")
@@ -30,7 +30,8 @@ LAYERS = layers(memory="new")
 """A module made of one of these computes a new tensor."""
 MADE_FOR_INDEX = ("torch.arange",)
 """Functions of torch whose results have a dimension, and so can be an index."""
-HOST = frozenset("float int bool str len list tuple dict set range".split())
+HOST = builtin_names(makes=("number", "text", "container")) | {"range"}
+"""Builtins whose results are no tensors."""
 
 
 def loss_called(tree: Tree, func: ast.expr) -> str:
@@ -175,7 +176,7 @@ class Results:
             return any(self._is_other(v, method, depth - 1) for v in _assigned(node.id, method))
         if not isinstance(node, ast.Call):
             return False
-        if isinstance(node.func, ast.Name) and (node.func.id in HOST or node.func.id in self._tree.classes):
+        if self._tree.names.builtin(node.func) in HOST or ast.unparse(node.func) in self._tree.classes:
             return True
         qualified = self._tree.qualified(node.func) or ""
         other = qualified.startswith((DISTRIBUTIONS, "numpy.", "math."))
@@ -286,7 +287,7 @@ def _is_kept(name: str, method: ast.FunctionDef) -> bool:
             held = any(isinstance(t, ast.Name) and t.id == name for t in node.targets) or name in roots(node.value)
             if held and any(isinstance(t, (ast.Attribute, ast.Subscript)) for t in node.targets):
                 return True
-        elif calls_method(node, *GROWING):
+        elif calls_method(node, *WRITES):
             if any(name in roots(a) for a in node.args):
                 return True
     return False

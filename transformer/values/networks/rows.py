@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ast
 
-from transformer.facts.torch_api import OF, layers, methods, names
+from transformer.facts.torch_api import DISTRIBUTIONS, HOLDERS, OF, attributes, layers, methods, names
 from transformer.recognition.changes import foreign_base
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import statements, walk
 from transformer.values.device.graph_capture import SAMPLED
 from transformer.values.networks.attributes import kept_by
 
-MODULES = layers(rows="row") | {"Sequential", "Parameter"}
+MODULES = layers(rows="row") | HOLDERS
 """Cheap modules of torch that use one row at a time and draw no random numbers. Convolutions are excluded:
 a step's action has computed their results already."""
 COPYING = frozenset({"clone", "contiguous", "cuda", "to"})
@@ -21,7 +21,7 @@ METHODS = methods(rows=("element", "broadcast", "row"), waits="") - COPYING | {"
 """Elementwise or row-wise methods of tensors and distributions that copy nothing."""
 ALONG = names("tensor", "torch", "functional", rows="inner")
 """Methods and functions that are row-wise along any dimension but the first."""
-SIZES = frozenset("shape T mT H".split())
+SIZES = attributes(reorders=True) | {"shape"}
 """Attributes that depend on the number of rows."""
 
 
@@ -77,7 +77,7 @@ class Rowwise:
     def _call(self, call: ast.Call, own: str) -> str | None:
         name, text = self._tree.qualified(call.func) or "", ast.unparse(call.func)
         last = name.rpartition(".")[2]
-        if name.startswith("torch.distributions."):
+        if name.startswith(DISTRIBUTIONS):
             known = last in SAMPLED
         elif name.startswith("torch."):
             known = last in FUNCTIONS or (last in ALONG and _inner(call, 1, last)) or _joins_columns(call, last)

@@ -10,9 +10,10 @@ import ast
 from collections.abc import Collection, Iterable
 
 from transformer.dataflow.access import scope_access
-from transformer.dataflow.grad_mode import NO_GRAD
-from transformer.dataflow.name_lookups import BY_NAME, is_vars_of_options
-from transformer.facts.torch_api import OF, may_be_given, names
+from transformer.dataflow.name_lookups import is_vars_of_options
+from transformer.facts.libraries import LEAVES_PARTS, module_methods
+from transformer.facts.lookups import ATTRIBUTES, EVERYTHING, lookups
+from transformer.facts.torch_api import DISTRIBUTIONS, NO_GRAD, OF, layers, may_be_given, names
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import bind_arguments, first_parameter, is_static, pairwise, parameters, root, walk
 from transformer.syntax.tree import Tree
@@ -22,27 +23,27 @@ METHODS = names("tensor", memory=("new", "shared"), waits="") - {"cuda"} | OF["d
 """Methods of tensors and distributions that compute and change nothing."""
 FUNCTIONS = names("torch", memory=("new", "shared"), waits="", made="") | names("functional", memory=("new", "shared"))
 """Functions of torch, and of torch.nn.functional, that do so."""
-ASKED = frozenset("parameters named_parameters state_dict load_state_dict train eval zero_grad to cpu cuda".split())
+ASKED = LEAVES_PARTS | module_methods(sets="place")
 """Methods of a module that change at most the values of parameters."""
 HELD = frozenset("weight bias data".split())
 """The parameters of a layer, and the values of a parameter."""
 REACHING = (
-    frozenset("modules children named_modules named_children get_submodule add_module register_module".split())
-    | frozenset("_modules _parameters register_parameter register_buffer __getattribute__ __setattr__".split())
-    | frozenset("__dict__ __class__ __slots__ __match_args__ __code__ __globals__ suppress".split())
+    module_methods(finds="parts")
+    | module_methods(sets=("parts", "parameters", "buffers"))
+    | lookups(of="attribute")
+    | frozenset("__getattribute__ __slots__ __match_args__ __code__ suppress".split())
 )
 """Attributes that reach or replace a part or a method without naming it, or catch exceptions."""
 OVERRIDDEN = frozenset("forward append".split())
 """Methods that may be replaced."""
-BY_TEXT = BY_NAME | frozenset("vars eval exec globals locals __import__ gc inspect suppress".split())
+BY_TEXT = ATTRIBUTES | EVERYTHING | {"suppress"}
 """Names that reach attributes or names by their text, or catch exceptions."""
 NO_RESULT = frozenset("ImportError ModuleNotFoundError FileNotFoundError KeyboardInterrupt".split())
 """Exceptions that no computation raises."""
 SPECIAL = frozenset("__init__ __repr__ __str__ __len__".split())
 """Methods that Python calls itself, and that do not affect attribute lookup."""
-ACTIVATIONS = frozenset("ReLU ReLU6 LeakyReLU ELU SELU CELU SiLU Mish Hardtanh Hardswish Hardsigmoid".split())
-"""Layers of torch with an option to work in place."""
 BUILTINS = frozenset("super int float max min range".split())
+"""Builtins that compute of numbers alone; len() hangs on what a list holds at the time."""
 
 
 def overlooked(tree: Tree) -> str | None:
@@ -219,7 +220,7 @@ def _computes(roles: Roles, call: ast.Call, own: str, known: Collection[str]) ->
         return False
     func, name = call.func, meaning(roles.tree, call.func)
     last = name.rpartition(".")[2]
-    if name.startswith("torch.distributions."):
+    if name.startswith(DISTRIBUTIONS):
         return last[:1].isupper()
     if name.startswith("torch."):
         return name in (f"torch.{last}", f"torch.nn.functional.{last}") and last in FUNCTIONS
@@ -241,7 +242,7 @@ def makes_inplace(node: ast.AST) -> bool:
         return False
     given = [*node.args, *(k.value for k in node.keywords)]
     layer = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-    if layer in ACTIVATIONS and any(isinstance(n, ast.Name) for v in given for n in walk(v)):
+    if layer in layers(inplace=True) and any(isinstance(n, ast.Name) for v in given for n in walk(v)):
         return True  # it may be True
     return any(k.arg == "inplace" for k in node.keywords) or any(
         isinstance(v, ast.Constant) and v.value is True for v in given

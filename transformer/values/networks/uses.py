@@ -10,9 +10,12 @@ import ast
 from collections.abc import Iterable
 from functools import cached_property
 
-from transformer.dataflow.grad_mode import NO_GRAD, without_gradients
-from transformer.dataflow.name_lookups import NAMESPACES, is_vars_of_options
-from transformer.facts.torch_api import names
+from transformer.dataflow.grad_mode import without_gradients
+from transformer.dataflow.name_lookups import is_vars_of_options
+from transformer.facts.libraries import LEAVES_PARTS, LOGS_VALUES, OF_MODULE, module_methods
+from transformer.facts.lookups import EVERYTHING, SETS
+from transformer.facts.python import builtin_names
+from transformer.facts.torch_api import NO_GRAD, SCALERS, names, of_optimizers
 from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import (
@@ -30,31 +33,28 @@ from transformer.syntax.query import (
 )
 from transformer.syntax.tree import Scope
 from transformer.values.networks.attributes import Unknown
-from transformer.values.networks.parts import COMPUTING, OF_TORCH, READ, STATEFUL, Parts
+from transformer.values.networks.parts import COMPUTING, READ, STATEFUL, Parts
 
-CALLED = frozenset("state_dict load_state_dict train eval zero_grad to cpu cuda __call__ forward".split())
+MOVING = module_methods(sets="place")
+CALLED = LEAVES_PARTS | MOVING | {"__call__", "forward"}
 """Methods of a network that change at most parameters' values, if none of its parts has a mode; moving it to a
 device is allowed only above the training loop."""
-MOVING = frozenset("to cpu cuda".split())
-PARAMETERS = frozenset("parameters named_parameters buffers named_buffers".split())
-OF_OPTIMIZERS = frozenset("step zero_grad state_dict load_state_dict defaults".split())
-GATHERED = frozenset("list tuple sum any all len sorted enumerate zip next filter max min".split())
+PARAMETERS = module_methods(finds=("parameters", "buffers"))
+GATHERED = builtin_names(takes=True) - {"map"} | {"len"}
 """Builtins that iterate over parameters or make a list of them."""
 VALUES = (
     frozenset("clip_ square histc cpu float double is_cuda ndim grad data requires_grad".split())
-    | names("tensor") - OF_TORCH
+    | names("tensor") - OF_MODULE
 )
 """Attributes and methods of parameters that read, or write values into their memory."""
-TAKING = ("torch.optim.", "torch.nn.utils.clip_grad_", "torch.cuda.amp.GradScaler", "torch.amp.GradScaler")
+TAKING = ("torch.optim.", "torch.nn.utils.clip_grad_", *SCALERS)
 """Functions of torch that may be given parameters or optimizers."""
 COPYING = ("torch.save", "copy.deepcopy", "torch.nn.utils.parameters_to_vector", "torch.optim.swa_utils.AveragedModel")
 """Functions that may be given a whole network, which they only read."""
-SEEING = NAMESPACES - {"importlib"} | {"setattr", "delattr", "gc", "inspect", "__import__"}
+SEEING = EVERYTHING | SETS | {"sys"}
 """Builtins and modules that reach names and attributes by their text, or all objects."""
 APART = ("wandb.", "os.", "sys.", "matplotlib.", "gym.", "gymnasium.", "warnings.", "logging.")
 """Modules that networks do not compute with."""
-LOGGING = frozenset("add_histogram add_scalar".split())
-"""Methods of writers, which only read a tensor."""
 OF_SYS = frozenset("argv exit path stdout stderr version_info platform".split())
 """Attributes of sys that reach no module."""
 DEEP = 6
@@ -325,7 +325,7 @@ class NetworkUses:
         name = self._callee_name(call)
         if name.startswith(COMPUTING):
             return not name.startswith(STATEFUL) or name.startswith("torch.distributed.")
-        return name in ("print", "float", "len", "id", "int") or name.rpartition(".")[2] in LOGGING
+        return name in ("print", "float", "len", "id", "int") or name.rpartition(".")[2] in LOGS_VALUES
 
     def _call(self, call: ast.Call, path: list[str], depth: int) -> None:
         """Check a call of the network, of its method, or of a part's."""
@@ -353,7 +353,7 @@ class NetworkUses:
     def _is_foreign(self, method: str) -> bool:
         """Whether a method is not torch's and the network's class is in another file: then it is taken to compute
         only."""
-        return self._structure and not self._roles.network_classes and method not in OF_TORCH
+        return self._structure and not self._roles.network_classes and method not in OF_MODULE
 
     def _is_module(self, attribute: str) -> bool:
         """Whether the networks' classes keep a part under this name."""
@@ -453,7 +453,7 @@ class NetworkUses:
                 self._groups(outer, depth)
             elif isinstance(outer, ast.Compare) or self._asks_object(node):
                 pass
-            elif not (isinstance(outer, ast.Attribute) and outer.attr in OF_OPTIMIZERS):
+            elif getattr(outer, "attr", "") not in of_optimizers("stepping", "saving", "defaults"):
                 raise Changed(f"line {node.lineno} uses {ast.unparse(outer)}, which may reach the parameters")
 
     def _is_scaler(self, value: ast.expr) -> bool:

@@ -5,27 +5,24 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Sequence
 
-from transformer.facts.torch_api import OF, layers
+from transformer.facts.python import COMPUTES, SHOWS
+from transformer.facts.torch_api import DISTRIBUTIONS, GRADIENTS, HOLDERS, OF, PRODUCTS, layers
 from transformer.recognition.changes import foreign_base
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import walk
 from transformer.values.device.graph_capture import SAMPLED
 from transformer.values.networks.attributes import MODULE, Frame, Unknown, Values, kept_by
 
-LAYERS = layers(same_bits=True) | {"Sequential", "Parameter"}
+LAYERS = layers(same_bits=True) | HOLDERS
 """Modules that compute the same bits."""
 KNOWN = {
     "Linear": ("in_features", "out_features"),
     "Conv2d": ("in_channels", "out_channels", "kernel_size", "stride", "padding"),
 }
 """Options of a layer for which this is known, in order: those that do not change its bias and its groups."""
-PRODUCTS = frozenset("bmm matmul mm linear".split())
-"""Matrix products, some of which torch folds differently while gradients are recorded."""
-FUNCTIONS = (OF["torch"].keys() | OF["functional"].keys() | {"cat", "randn_like", "max_pool2d"}) - PRODUCTS
+FUNCTIONS = (OF["torch"].keys() | OF["functional"].keys()) - PRODUCTS
+"""Those of torch but products of matrices, some of which torch folds otherwise where gradients are recorded."""
 METHODS = OF["tensor"].keys() | OF["distribution"].keys()
-BUILTINS = frozenset("len super int float max min".split())
-ASKING = frozenset("grad requires_grad requires_grad_ is_leaf grad_fn backward register_hook retain_grad".split())
-"""Attributes of tensors that depend on gradients."""
 
 
 def differs(roles: Roles, cls: ast.ClassDef, called: str | None = None) -> str | None:
@@ -131,20 +128,21 @@ def _other(roles: Roles, node: ast.AST, own: str, known: set[str]) -> str | None
         return f"sets {ast.unparse(node)}"
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
         return "multiplies matrices"
-    if isinstance(node, ast.Attribute) and node.attr in ASKING:
+    if isinstance(node, ast.Attribute) and node.attr in GRADIENTS:
         return f"uses {ast.unparse(node)}"
     if not isinstance(node, ast.Call):
         return None
     text, name = ast.unparse(node.func), roles.tree.qualified(node.func) or ""
     last = name.rpartition(".")[2]
-    if name.startswith("torch.distributions."):
+    if name.startswith(DISTRIBUTIONS):
         fine = last in SAMPLED
     elif name.startswith("torch."):
         fine = last in FUNCTIONS
     elif name.startswith("random."):
         fine = True  # Python's random numbers do not depend on gradients
     elif isinstance(node.func, ast.Name):
-        fine = node.func.id in (own, roles.history.sampler) or node.func.id in BUILTINS
+        builtin = roles.tree.names.builtin(node.func)
+        fine = node.func.id in (own, roles.history.sampler) or builtin in COMPUTES - SHOWS | {"super"}
     elif isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) == own:
         fine = node.func.attr in known
     else:

@@ -1,0 +1,127 @@
+"""What the rows say of methods of modules is what calls of them do."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from transformer.facts.libraries import MODULES, OF_MODULE, OfModules, module_methods
+
+ROWS = [(name, row) for row in MODULES for name in row.names.split()]
+
+
+class Net(nn.Module):
+    """A network with a part, a parameter and a buffer of its own, and gradients."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.part = nn.Sequential(nn.Linear(2, 2))
+        self.scale = nn.Parameter(torch.ones(2))
+        self.register_buffer("count", torch.zeros(1))
+        self.scale.grad = torch.ones(2)
+
+
+GIVEN = nn.Parameter(torch.zeros(2))
+PART = nn.Linear(2, 2)
+ARGUMENTS: dict[str, tuple[Any, ...]] = {
+    "get_submodule": ("part",),
+    "get_parameter": ("scale",),
+    "get_buffer": ("count",),
+    "train": (False,),
+    "to": ("meta",),
+    "to_empty": (),
+    "type": (torch.float64,),
+    "requires_grad_": (False,),
+    "apply": (lambda m: m.train(False),),
+    "load_state_dict": ({n: v + 1 for n, v in Net().state_dict().items()},),
+    "add_module": ("other", PART),
+    "register_module": ("other", PART),
+    "set_submodule": ("part", PART),
+    "register_parameter": ("other", GIVEN),
+    "register_buffer": ("other", GIVEN),
+}
+ABSENT = ("cpu", "cuda", "xpu", "ipu", "mtia", "compile")
+"""What needs another device, or a compiler."""
+
+
+def held(net: nn.Module) -> dict[str, Any]:
+    """What a module holds, by what a row may say that it changes."""
+    tensors = {**dict(net.named_parameters()), **dict(net.named_buffers())}
+    return {
+        "mode": [m.training for m in net.modules()],
+        "place": [(t.device, t.is_shared()) for t in tensors.values()],
+        "dtype": [t.dtype for t in tensors.values()],
+        "learning": [t.requires_grad for t in tensors.values()],
+        "values": [(t.tolist() if t.device.type == "cpu" else t.shape, t.grad is None) for t in tensors.values()],
+        "parts": [*map(id, net.modules())],
+        "parameters": [n for n, _ in net.named_parameters() if not n.startswith("part")],
+        "buffers": [n for n, _ in net.named_buffers()],
+    }
+
+
+def reached(thing: Any) -> set[str]:
+    """Of which kinds something is that can be got at through a view."""
+    if isinstance(thing, (torch.Tensor, nn.Module)):
+        things = [thing]
+    else:
+        things = [*thing.values()] if isinstance(thing, dict) else [*thing]
+    found = set()
+    for one in (t[1] if isinstance(t, tuple) else t for t in things):
+        kinds = (nn.Parameter, nn.Module, torch.Tensor)
+        found.add(next(k.__name__ for k in kinds if isinstance(one, k)))
+    return found
+
+
+FINDS = {"parameters": {"Parameter"}, "buffers": {"Tensor"}, "parts": {"Sequential", "Module"}, "state": {"Tensor"}}
+
+
+CALLED = [(name, row) for name, row in ROWS if name not in ABSENT]
+
+
+@pytest.mark.parametrize(("name", "row"), CALLED, ids=[name for name, _ in CALLED])
+def test_a_method_does_what_its_row_says(name: str, row: OfModules) -> None:
+    net = Net().double() if name == "float" else Net()
+    if name == "eval":
+        net.train()
+    before = held(net)
+    options = {"device": "meta"} if name == "to_empty" else {}
+    result = getattr(net, name)(*ARGUMENTS.get(name, ()), **options)
+    after = held(net)
+    assert (result is net) == (row.gives == "itself")
+    assert (result is None or isinstance(result, str)) == (row.gives == "nothing") or name == "load_state_dict"
+    if row.finds:
+        assert reached(result) <= FINDS[row.finds]
+    changed = {kind for kind in before if before[kind] != after[kind]}
+    if row.sets == "anything":
+        return
+    assert (row.sets in changed) if row.sets else not changed
+    assert row.changes or changed <= {"mode"}
+    kept = {id(GIVEN), id(PART)} & {id(x) for x in (*net.modules(), *net.parameters(), *net.buffers())}
+    assert bool(kept) == row.keeps
+
+
+@pytest.mark.parametrize("name", [name for name in ABSENT if name != "compile"])
+def test_what_moves_to_another_device_gives_the_module_itself(name: str) -> None:
+    empty = nn.Module()
+    assert getattr(empty, name)() is empty and name in module_methods(gives="itself")
+
+
+def test_what_is_assigned_is_kept() -> None:
+    net, given = Net(), Net()
+    net.load_state_dict(given.state_dict(keep_vars=True), assign=True)
+    assert net.scale is given.scale
+
+
+def test_a_view_is_of_the_memory() -> None:
+    net = Net()
+    net.state_dict()["scale"].zero_()
+    assert not net.scale.any()
+
+
+def test_all_that_a_module_has_is_known() -> None:
+    """torch may add more; what is in no row is not known."""
+    has = {n for n in dir(nn.Module()) if not n.startswith("_") and "hook" not in n and n != "forward"}
+    assert OF_MODULE - {"T_destination"} <= has | {"ipu", "mtia"}
+    assert {*has} - OF_MODULE <= set()
+    assert {"parameters", "named_parameters"} == module_methods(finds="parameters")

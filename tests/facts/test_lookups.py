@@ -1,0 +1,185 @@
+"""What the rows say of lookups is what they get at."""
+
+import builtins
+import copy
+import gc
+import importlib
+import inspect
+import operator
+import sys
+from types import FrameType, FunctionType, ModuleType
+from typing import Any
+
+import pytest
+
+from transformer.facts.lookups import ANSWERING, COPIED, ROWS, Lookup, lookups
+
+OF_MODULE = "a variable of this module"
+MODULES: dict[str, ModuleType] = {"sys": sys, "inspect": inspect, "importlib": importlib, "gc": gc}
+
+
+def _frame() -> FrameType:
+    return sys._getframe(1)
+
+
+def _of_caller(name: str) -> Any:
+    """What a builtin gives a function that calls it, by a name that is written nowhere."""
+    of_caller = "a variable of this function"
+    code = {
+        "eval": "eval('of_' + 'caller')",
+        "locals": "locals()['of_' + 'caller']",
+        "vars": "vars()['of_' + 'caller']",
+    }
+    code |= {"dir": "'of_caller' in dir() and of_caller", "exec": "exec('found.append(of_' + 'caller)') or found[0]"}
+    return eval(code[name], globals(), {"of_caller": of_caller, "text": "of_caller", "found": []})
+
+
+@pytest.mark.parametrize("name", sorted(lookups(of="builtin", where=("caller", "both"))))
+def test_variables_of_the_caller(name: str) -> None:
+    assert _of_caller(name) == "a variable of this function"
+
+
+@pytest.mark.parametrize("name", sorted(lookups(of="builtin", where=("module", "both"))))
+def test_variables_of_a_module(name: str) -> None:
+    text = "OF_" + "MODULE"
+    code = {
+        "globals": "globals()[text]",
+        "eval": "eval(text)",
+        "exec": "exec('found.append(' + text + ')') or found[0]",
+        "__import__": "getattr(__import__(__name__), text)",
+        "__builtins__": "(__builtins__ if type(__builtins__) is dict else vars(__builtins__))['globals']()[text]",
+    }
+    assert eval(code[name], {**globals(), "text": text, "found": [], "__name__": __name__}) == OF_MODULE
+
+
+def test_globals_are_not_those_of_a_function() -> None:
+    of_caller = 1
+    assert "of_caller" not in globals() and of_caller
+    assert "globals" not in lookups(where=("caller", "both"))
+
+
+class Thing:
+    """An object with a method."""
+
+    def __init__(self) -> None:
+        self.held = "held"
+
+    def method(self) -> str:
+        return "found"
+
+
+def test_attributes_by_their_names() -> None:
+    thing, name = Thing(), "he" + "ld"
+    assert getattr(thing, name) == operator.attrgetter(name)(thing) == "held" and hasattr(thing, name)
+    assert operator.methodcaller("meth" + "od")(thing) == "found"
+    assert lookups(finds="attributes", of="library", sets=False) == {"operator", "attrgetter", "methodcaller"}
+
+
+@pytest.mark.parametrize("name", sorted(lookups(sets=True)))
+def test_attributes_are_set_by_their_names(name: str) -> None:
+    thing, text = Thing(), "he" + "ld"
+    {
+        "setattr": lambda: setattr(thing, text, 1),
+        "delattr": lambda: delattr(thing, text),
+        "__setattr__": lambda: thing.__setattr__(text, 1),
+        "__delattr__": lambda: thing.__delattr__(text),
+        "__dict__": lambda: thing.__dict__.update({text: 1}),
+    }[name]()
+    assert getattr(thing, "held", None) != "held"
+
+
+@pytest.mark.parametrize("name", sorted(lookups(of=("attribute", "inspect"), finds="methods")))
+def test_methods_are_shown(name: str) -> None:
+    shown = {
+        "__dict__": lambda: "method" in Thing.__dict__,
+        "__class__": lambda: "method" in vars(Thing().__class__),
+        "__dir__": lambda: "method" in Thing().__dir__(),
+        "__mro__": lambda: "method" in vars(Thing.__mro__[0]),
+        "__subclasses__": lambda: "method" in vars(next(c for c in object.__subclasses__() if c is Thing)),
+        "getmembers": lambda: "method" in dict(inspect.getmembers(Thing())),
+        "getattr_static": lambda: isinstance(inspect.getattr_static(Thing(), "method"), FunctionType),
+        "getsource": lambda: "def method" in inspect.getsource(Thing),
+    }
+    assert shown[name]()
+
+
+def _gives_variables(name: str) -> bool:
+    of_caller, frame = "a variable of this function", _frame()
+
+    def inner() -> object:
+        return of_caller
+
+    def generator() -> Any:
+        yield of_caller
+
+    try:
+        raise ValueError
+    except ValueError as error:
+        trace = error.__traceback__
+    assert trace is not None
+    return {
+        "__globals__": lambda: inner.__globals__["OF_MODULE"] == OF_MODULE,  # type: ignore[attr-defined]
+        "f_globals": lambda: frame.f_globals["OF_MODULE"] == OF_MODULE,
+        "f_locals": lambda: frame.f_locals["of_caller"] == of_caller,
+        "f_back": lambda: frame.f_back is not None,
+        "f_builtins": lambda: frame.f_builtins["len"] is len,
+        "cell_contents": lambda: inner.__closure__[0].cell_contents == of_caller,  # type: ignore[attr-defined]
+        "gi_frame": lambda: generator().gi_frame.f_locals["of_caller"] == of_caller,
+        "tb_frame": lambda: trace.tb_frame.f_locals["of_caller"] == of_caller,
+    }[name]()
+
+
+@pytest.mark.parametrize("name", sorted(lookups(of="attribute", finds="variables")))
+def test_attributes_that_lead_to_variables(name: str) -> None:
+    assert _gives_variables(name)
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.of in MODULES], ids=lambda row: row.names)
+def test_modules_have_what_is_said_of_them(row: Lookup) -> None:
+    assert all(hasattr(MODULES[row.of], name) for name in row.names.split())
+
+
+def test_every_builtin_is_one() -> None:
+    assert all(hasattr(builtins, n) or n == "__builtins__" for n in lookups(of="builtin"))
+
+
+@pytest.mark.parametrize("name", sorted(COPIED))
+def test_what_is_asked_for_a_copy(name: str) -> None:
+    asked = []
+
+    def answer(self: Any, *given: Any) -> Any:
+        asked.append(name)
+        default = {
+            "__new__": lambda: object.__new__(self),
+            "__getstate__": lambda: {"x": 1},
+            "__setstate__": lambda: None,
+        }
+        return default.get(name, lambda: "copied" if "reduce" in name else None)()
+
+    cls = type("Asked", (), {name: answer})
+    made = cls()
+    made.x = 1
+    asked.clear()
+    for copied in (copy.copy, copy.deepcopy):
+        copied(made)
+    assert asked
+
+
+@pytest.mark.parametrize("name", sorted(ANSWERING))
+def test_what_answers_for_any_name(name: str) -> None:
+    asked = []
+
+    class Meta(type):
+        def __instancecheck__(cls, other: object) -> bool:
+            asked.append("__instancecheck__")
+            return True
+
+    def answer(self: Any, *given: Any) -> Any:
+        asked.append(name)
+        return []
+
+    cls = Meta("Asked", (), {} if name == "__instancecheck__" else {name: answer})
+    made = cls()
+    made.a = 1
+    dir(made), getattr(made, "b", 0), isinstance(1, cls)
+    assert name in asked

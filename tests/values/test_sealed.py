@@ -1,0 +1,28 @@
+"""What may change a network, or its methods, without naming them."""
+
+import pytest
+
+from transformer.syntax.tree import Tree
+from transformer.values.networks.sealed import overlooked
+
+HEAD = "import torch\nnet = torch.nn.Sequential(torch.nn.Linear(1, 1))\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("net.set_submodule('0', other)", True),
+        ("net.add_module('other', other)", True),
+        ("net.named_children()", True),
+        ("net._modules['0'] = other", True),
+        ("net.__delattr__('0')", True),
+        ("type(net).__mro__[0]", True),
+        ("step.__code__.co_consts", True),
+        ("__builtins__", True),
+        ("net.load_state_dict(other)", False),
+        ("net.train()", False),
+        ("net(x).cpu()", False),
+    ],
+)
+def test_what_reaches_a_part_under_no_name(code: str, found: bool) -> None:
+    assert (overlooked(Tree(HEAD + code)) is not None) == found

@@ -1,0 +1,76 @@
+"""What gets at variables, attributes and objects otherwise than by their written names, and what it gets at.
+
+`tests/facts/test_lookups.py` gets at them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal, TypeAlias
+
+from transformer.facts.rows import named
+
+Found: TypeAlias = Literal["variables", "attributes", "methods", "parts", "objects", "modules"]
+Where: TypeAlias = Literal["", "module", "caller", "both"]
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """Facts about functions, attributes and modules, whose names are given as words."""
+
+    names: str
+    of: str
+    """Whose names they are: builtin, attribute, library, or the module that has them."""
+    finds: Found
+    """What is found: objects of any kind; parts of a network; methods, where an attribute shows which a class has."""
+    where: Where = ""
+    """Whose variables: those of a module, those of the function that calls it (and of its module), or of either."""
+    sets: bool = False
+    """Whether attributes are set."""
+
+
+ROWS = (
+    Lookup("__builtins__ __import__ globals", "builtin", "variables", "module"),
+    Lookup("locals vars", "builtin", "variables", "caller"),
+    Lookup("eval exec", "builtin", "variables", "both"),
+    Lookup("dir", "builtin", "methods", "caller"),
+    Lookup("getattr hasattr", "builtin", "attributes"),
+    Lookup("delattr setattr", "builtin", "attributes", sets=True),
+    Lookup("__delattr__ __setattr__", "attribute", "attributes", sets=True),
+    Lookup("__dict__", "attribute", "methods", sets=True),
+    Lookup("__class__ __dir__ __mro__ __subclasses__", "attribute", "methods"),
+    Lookup("_buffers _modules _parameters", "attribute", "parts"),
+    Lookup("__globals__ f_globals", "attribute", "variables", "module"),
+    Lookup("cell_contents f_back f_builtins f_locals gi_frame tb_frame", "attribute", "variables", "both"),
+    Lookup("attrgetter methodcaller operator", "library", "attributes"),
+    Lookup("importlib sys", "library", "modules"),
+    Lookup("gc inspect", "library", "objects"),
+    Lookup("modules", "sys", "variables", "module"),
+    Lookup("_current_frames _getframe setprofile settrace", "sys", "variables", "both"),
+    Lookup("import_module reload", "importlib", "variables", "module"),
+    Lookup("currentframe getclosurevars getinnerframes getouterframes stack trace", "inspect", "variables", "both"),
+    Lookup("getattr_static getmembers getsource", "inspect", "methods"),
+    Lookup("get_objects get_referents get_referrers", "gc", "objects"),
+)
+
+
+@cache
+def lookups(**facts: object) -> frozenset[str]:
+    """The names of the rows that say all of these facts, each a value or a tuple of values."""
+    return named(ROWS, facts)
+
+
+VARIABLES = lookups(of="builtin", finds="variables")
+"""Builtins that give variables by their names."""
+OF_CALLER = lookups(of="builtin", where=("caller", "both"))
+"""Builtins that see the names around their call."""
+SETS = lookups(of="builtin", sets=True)
+EVERYTHING = VARIABLES | lookups(of="library", finds="objects")
+"""What gets at any variable or object; modules too, that have something that does."""
+ATTRIBUTES = lookups(of=("builtin", "library"), finds="attributes")
+"""What gets at attributes, functions and methods by their names."""
+ANSWERING = frozenset("__dir__ __getattr__ __getattribute__ __instancecheck__ __setattr__".split())
+"""Methods that a class answers with for attributes of any name."""
+COPIED = frozenset("__copy__ __deepcopy__ __getstate__ __new__ __reduce__ __reduce_ex__ __setstate__".split())
+"""Methods that are asked when an object is copied."""
