@@ -414,7 +414,7 @@ HOSTILE = [
             ),
             "head": "agent.temp.append(0.5**iteration)",
         },
-        "picks self.temp[-1]",
+        "indexes self.temp[-1]",
     ),
     Hostile(
         "an attribute set together with another",

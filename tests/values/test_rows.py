@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from cases import turn
 from scripts import PARTS, script
 from states import state
 
-from transformer import convert
+from transformer import Applied, Skipped, convert
 from transformer.values.networks.rows import Rowwise
 
 AGENT = PARTS["agent"]
@@ -37,6 +38,17 @@ class Node(nn.Module):
 
 
 """
+MLP = """\
+def mlp(sizes, act=nn.Tanh):
+    layers = []
+    for i in range(len(sizes) - 1):
+        layers.append(nn.Linear(sizes[i], sizes[i + 1]))
+        if i < len(sizes) - 2:
+            layers.append(act())
+    return nn.Sequential(*layers)
+
+
+"""
 NEST = "def nest(n):\n    return nn.Sequential(nn.Linear(2, 2), nest(n - 1)) if n else nn.Linear(2, 2)\n\n\n"
 
 
@@ -53,6 +65,9 @@ NEST = "def nest(n):\n    return nn.Sequential(nn.Linear(2, 2), nest(n - 1)) if 
         ("return self.more(x)", "layers(2)", LAYERS),
         ("return self.more(x)", "Node(2)", NODE),
         ("return self.more(x)", "nest(2)", NEST),
+        ("return self.more(x)", "mlp([2, 3, 2])", MLP),
+        ("return self.more(x)", "mlp([2, 3, 2], nn.ReLU)", MLP),
+        ("return self.more(x)", "mlp(act=nn.ELU, sizes=[2, 3, 2])", MLP),
     ],
 )
 def test_each_row_by_itself(method: str, kept: str, functions: str) -> None:
@@ -92,6 +107,33 @@ def test_what_a_function_makes() -> None:
     assert "makes a nn.BatchNorm1d" in (obstacle(norm + agent("return self.more(x)", "norm()")) or "")
     mean = NODE.replace("self.layer(x)", "self.layer(x).mean(0)")
     assert "x.mean" in (obstacle(mean + agent("return self.more(x)", "Node(1)")) or "").replace("self.layer(x)", "x")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kept"),
+    [
+        ("", "", "mlp([2, 3, 2], nn.BatchNorm1d)"),
+        ("", "", "mlp([2, 3, 2], args.act)"),
+        ("", "", "nn.Sequential(mlp([2, 3, 2]), mlp([2, 3, 2], make_act))"),
+        ("=nn.Tanh", "", "mlp(*[[2, 3, 2], nn.Tanh])"),
+        ("    layers = []\n", "    layers, act = [], make_act(act)\n", "mlp([2, 3, 2])"),
+        ("act=nn.Tanh", "act=nn.Dropout", "mlp([2, 3, 2])"),
+    ],
+)
+def test_a_layer_by_a_parameter_that_is_not_known(old: str, new: str, kept: str) -> None:
+    helper = MLP.replace(old, new) if old else MLP
+    assert "act()" in (obstacle(helper + agent("return self.more(x)", kept)) or "").replace("makes a act,", "act()")
+    network = agent(kept=kept).replace("self.actor(x)", "self.actor(self.more(x))")
+    step = turn("evaluate-once", script({"agent": helper + network}), ("policy", "storage"))
+    assert isinstance(step.outcome, Skipped), step.after
+
+
+@pytest.mark.parametrize("kept", ["mlp([2, 3, 2])", "mlp([2, 3, 2], nn.ReLU)"])
+def test_a_network_of_layers_by_a_parameter(kept: str) -> None:
+    network = agent(kept=kept).replace("self.actor(x)", "self.actor(self.more(x))")
+    conversion = convert(script({"agent": MLP + network}))
+    applied = {s.transform.name for s in conversion.steps if isinstance(s.outcome, Applied)}
+    assert applied >= {"evaluate-once", "one-graph", "cudagraphs"}
 
 
 def test_what_is_not_in_the_file() -> None:

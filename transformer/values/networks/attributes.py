@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, TypeAlias
 
-from transformer.dataflow.access import access
+from transformer.dataflow.access import access, scope_access
 from transformer.facts.python import COMPUTES, SAME, builtin_names
 from transformer.facts.torch_api import CONTAINERS, NO_GRAD, layers, names
 from transformer.recognition.roles import Roles
@@ -41,6 +41,8 @@ TO_LIST = COMPUTES & builtin_names(makes=("container", "iterator")) - {"dict", "
 REDUCING = names("numpy", reduces=True)
 ELEMENTWISE = names("numpy", rows=("element", "broadcast")) | {"ceil"}
 """Functions of numpy that return a number if given numbers, and an array if given an array."""
+ACTIVATIONS = layers(rows="row", same_bits=True) - {"Linear", "LayerNorm", "PReLU"}
+"""Layers without parameters that compute the same with gradients and without, row by row."""
 ARRAYS = frozenset("array asarray".split())
 """Functions of numpy that make an array, which is an intermediate step to a product."""
 OF_ARRAYS = names("array", reduces=True) | {"item", "numel"}
@@ -310,10 +312,21 @@ class Values:
         defined = any(isinstance(n, kinds) and n.name == name for n in self._tree.root.body)
         return "" if defined or name in self.bound else self._tree.qualified(node) or ""
 
+    def _makes_given(self, call: ast.Call, frame: Frame) -> bool:
+        """Whether a call without arguments makes an activation by a parameter: `act()`, of `act=nn.Tanh`."""
+        func: ast.expr = call.func
+        while isinstance(func, ast.Name) and func.id in frame.given and not (call.args or call.keywords):
+            if func.id in scope_access(frame.scope.body).binds:
+                return False
+            func, frame = frame.given[func.id], frame.caller or frame
+        return func is not call.func and self._imported(func).removeprefix("torch.nn.") in ACTIVATIONS
+
     def makes_module(self, call: ast.Call, frame: Frame) -> bool:
         """Whether a call makes a known module or a parameter; classes of this file are looked through."""
         name = self._imported(call.func)
         last = name.rpartition(".")[2]
+        if not name and self._makes_given(call, frame):
+            return True
         if name in ("torch.nn.Parameter", "torch.nn.parameter.Parameter"):
             return True
         if name == f"torch.nn.{last}" and last in LAYERS:
