@@ -496,3 +496,13 @@ class TestDiff:
         result = run(script, other, "--diff")
         assert result.exit_code == 0
         assert result.stdout.count("--- ") == 2
+
+
+@pytest.mark.parametrize("command", ["verify", "run", "bench"])
+def test_an_option_of_convert_alone_is_said_to_be_one(command: str, tmp_path: Path) -> None:
+    script = tmp_path / "ppo.py"
+    script.write_text("", encoding="utf-8")
+    result = CliRunner().invoke(cli.main, [command, str(script), "--output-dir", "out"])
+    assert result.exit_code == 2
+    assert "It is an option of convert" in result.output
+    assert "Did you mean" not in result.output

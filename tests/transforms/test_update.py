@@ -141,13 +141,13 @@ NOOPS = [
     NoOp(
         "a continue",
         {"metrics": "if ratio.isnan().any():\n    continue"},
-        "the continue on line {line} leaves the region",
+        "the continue on line {line} jumps out of what would be a function",
         at="continue",
     ),
     NoOp(
         "a break",
         {"metrics": "if ratio.max() > 100:\n    break"},
-        "the break on line {line} leaves the region",
+        "the break on line {line} jumps out of what would be a function",
         at="break",
     ),
     NoOp(

@@ -20,12 +20,23 @@ class WithScriptArgs(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
+            if self.name != "convert" and error.option_name in _options_of_convert():
+                message = (
+                    f"{error.message} It is an option of convert: give it there, and the file that it writes here."
+                )
+                raise click.UsageError(message, error.ctx) from None
             message = f"{error.message} Put arguments of the script after `--`."
             raise click.NoSuchOption(error.option_name, message, error.possibilities, error.ctx) from None
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         """Add the scripts' arguments to the usage line."""
         return [*super().collect_usage_pieces(ctx), "[-- SCRIPT ARGS...]"]
+
+
+def _options_of_convert() -> set[str]:
+    from transformer.commands.convert import convert  # after an error alone: it imports the transforms
+
+    return {option for parameter in convert.params for option in parameter.opts}
 
 
 def script_args(ctx: click.Context) -> tuple[str, ...]:

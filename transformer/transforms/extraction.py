@@ -148,7 +148,10 @@ def check_moveable(tree: Tree, region: Sequence[ast.stmt]) -> None:
         if isinstance(stmt, (ast.Break, ast.Continue)):
             loops = tree.loops_around(stmt)
             if not loops or loops[0] not in inside:
-                raise Skip(f"the {type(stmt).__name__.lower()} on line {stmt.lineno} leaves the region")
+                kind = type(stmt).__name__.lower()
+                raise Skip(
+                    f"the {kind} on line {stmt.lineno} jumps out of what would be a function: move it below that"
+                )
     for stmt in region:
         for node in walk(stmt):
             if isinstance(node, (ast.Yield, ast.YieldFrom, ast.Await, ast.NamedExpr)):

@@ -62,7 +62,7 @@ if args.gamma < 1 and approx_kl > 2e-4:
         },
         {
             "deferred-sync": "may leave a minibatch before the optimizer's step",
-            "update": "leaves the region",
+            "update": "jumps out of what would be a function",
             "tensor-lr": "update() is not compiled",
         },
     ),

@@ -33,8 +33,8 @@ INFO = TransformInfo(
         "detached: the backward pass has freed their graph, and they are only read afterwards."
     ),
     costs=(
-        "The update is not compiled, which is most of the gain: let nothing jump out of a minibatch, and other "
-        "functions set none of its names."
+        "The update is not compiled, which is most of the gain: let nothing jump out of a minibatch above "
+        "optimizer.step(), and let other functions set none of its names."
     ),
     headline="the minibatches' update is not compiled",
     needs=(),
