@@ -20,7 +20,7 @@ class WithScriptArgs(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            if self.name != "convert" and error.option_name in _options_of_convert():
+            if self.name != "convert" and error.option_name in _options_of_convert(ctx):
                 message = (
                     f"{error.message} It is an option of convert: give it there, and the file that it writes here."
                 )
@@ -33,10 +33,11 @@ class WithScriptArgs(click.Command):
         return [*super().collect_usage_pieces(ctx), "[-- SCRIPT ARGS...]"]
 
 
-def _options_of_convert() -> set[str]:
-    from transformer.commands.convert import convert  # after an error alone: it imports the transforms
-
-    return {option for parameter in convert.params for option in parameter.opts}
+def _options_of_convert(ctx: click.Context) -> set[str]:
+    """The options of the command `convert`, which stands beside this one; asked for after an error alone."""
+    commands = ctx.find_root().command
+    convert = commands.get_command(ctx, "convert") if isinstance(commands, click.Group) else None
+    return {option for parameter in (convert.params if convert else ()) for option in parameter.opts}
 
 
 def script_args(ctx: click.Context) -> tuple[str, ...]:

@@ -41,8 +41,8 @@ TO_LIST = COMPUTES & builtin_names(makes=("container", "iterator")) - {"dict", "
 REDUCING = names("numpy", reduces=True)
 ELEMENTWISE = names("numpy", rows=("element", "broadcast")) | {"ceil"}
 """Functions of numpy that return a number if given numbers, and an array if given an array."""
-ACTIVATIONS = layers(rows="row", same_bits=True) - {"Linear", "LayerNorm", "PReLU"}
-"""Layers without parameters that compute the same with gradients and without, row by row."""
+ACTIVATIONS = layers(rows="row", same_bits=True)
+"""Layers that compute the same with gradients and without, row by row; made without arguments, an activation."""
 ARRAYS = frozenset("array asarray".split())
 """Functions of numpy that make an array, which is an intermediate step to a product."""
 OF_ARRAYS = names("array", reduces=True) | {"item", "numel"}
