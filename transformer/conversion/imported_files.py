@@ -1,6 +1,6 @@
-"""Which files an import executes: found beside the script and in the folders above it, without running anything.
+"""The local files that an import executes, found from the text alone.
 
-Nothing heavy is imported: `run` starts in no time.
+They are in the script's folder and those above it. This module imports nothing heavy, so that `run` starts quickly.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class Named:
 
 
 def reached_files(script: Path, source: bytes) -> dict[Path, bytes]:
-    """The local files that a script imports, directly or by others of them, with what stands in them.
+    """The local files that a script imports, directly or through one another, with their contents.
 
-    What is no Python, or cannot be read, imports nothing.
+    A file that is not Python, or cannot be read, imports nothing.
     """
     found: dict[Path, bytes] = {script.resolve(): source}
     roots = tuple(script.resolve().parents)
@@ -53,8 +53,8 @@ def named(importing: Path, roots: Sequence[Path], stmt: Import) -> Iterator[tupl
     """What the aliases of an import name, of those that name anything in local files.
 
     Args:
-        importing: the file that the import stands in.
-        roots: the folders in which absolute names are looked for; the first that has one decides.
+        importing: the file that contains the import.
+        roots: the folders to search for absolute names; the first match wins.
         stmt: the import.
     """
     for alias in stmt.names:

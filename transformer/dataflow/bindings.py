@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from transformer.dataflow.variables import Variables
-from transformer.syntax.query import bind_arguments, pairwise
+from transformer.syntax.query import bind_arguments
 from transformer.syntax.tree import Tree
 
 
@@ -51,7 +51,7 @@ def variables(tree: Tree) -> Variables:
 def _assigned(tree: Tree, target: ast.expr) -> ast.expr | None:
     stmt = tree.statement(target)
     if isinstance(stmt, ast.Assign):
-        return next((value for one, value in pairwise(stmt) if one is target), None)
+        return tree.assigned.get(target)
     if isinstance(stmt, ast.AnnAssign) and stmt.target is target:
         return stmt.value
     if isinstance(stmt, ast.With):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Set as AbstractSet
-from typing import TypeAlias
+from collections.abc import Sequence
 
 from transformer.dataflow.access import access
-from transformer.dataflow.bindings import variables
+from transformer.dataflow.bindings import is_same_variable
 from transformer.dataflow.name_lookups import is_vars_of_options
 from transformer.facts.lookups import EVERYTHING
 from transformer.facts.python import SHOWS, TAKES_VALUES
@@ -397,17 +396,15 @@ def changed_options(roles: Roles) -> ast.expr | None:
             kept = [k.value for k in call.keywords if k.arg == "cycle_momentum"]
             if [getattr(value, "value", None) for value in kept] != [False]:
                 return call
-    # Variables, of any function, that hold one or several groups
-    owner, groups = variables(tree).owner_of, set[Variable]()
+    groups: list[ast.Name] = []  # variables, of any function, that hold one or several groups
     for node in tree.nodes:
         if isinstance(node, (ast.For, ast.comprehension)) and _of_groups(tree, node.iter, groups):
             counted = isinstance(node.iter, ast.Call) and isinstance(node.target, ast.Tuple)
             numbers = node.target.elts[:1] if counted and unparse(node.iter).startswith("enumerate(") else []  # type: ignore[attr-defined]
             if not _is_entry(node.iter):  # the parameters of one group
-                names = (n for n in walk(node.target) if isinstance(n, ast.Name) and n not in numbers)
-                groups |= {(owner(n), n.id) for n in names}
-        elif isinstance(node, ast.Assign) and _of_groups(tree, node.value, set()) and not _is_entry(node.value):
-            groups |= {(owner(t), t.id) for t in node.targets if isinstance(t, ast.Name)}
+                groups += (n for n in walk(node.target) if isinstance(n, ast.Name) and n not in numbers)
+        elif isinstance(node, ast.Assign) and _of_groups(tree, node.value, []) and not _is_entry(node.value):
+            groups += (t for t in node.targets if isinstance(t, ast.Name))
     for node in roles.run_by_training:
         if (
             isinstance(node, ast.Subscript)
@@ -431,18 +428,14 @@ def _is_entry(node: ast.expr) -> bool:
     return isinstance(node, ast.Subscript) and isinstance(getattr(node.slice, "value", None), str)
 
 
-Variable: TypeAlias = "tuple[ast.AST | None, str]"
-"""A variable: its scope and name."""
-
-
-def _of_groups(tree: Tree, node: ast.expr, groups: AbstractSet[Variable]) -> bool:
+def _of_groups(tree: Tree, node: ast.expr, groups: Sequence[ast.Name]) -> bool:
     """Whether an expression is made of parameter groups: `param_groups`, variables that hold some, builtins on them."""
     while isinstance(node, ast.Subscript):
         node = node.value
     if isinstance(node, ast.Call) and unparse(node.func) in ("enumerate", "zip", "list", "reversed"):
         return any(_of_groups(tree, a, groups) for a in node.args)
     if isinstance(node, ast.Name):
-        return bool(groups) and (variables(tree).owner_of(node), node.id) in groups
+        return any(is_same_variable(tree, node, group) for group in groups)
     return isinstance(node, ast.Attribute) and node.attr == "param_groups"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from transformer.dataflow.access import access, free_names
@@ -15,7 +15,7 @@ from transformer.recognition import kept_optimizers
 from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.changes import only_makes, sets_by_text
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import pairwise, unparse, walk, without_methods
+from transformer.syntax.query import unparse, walk, without_methods
 from transformer.syntax.tree import Tree
 from transformer.values.networks.attributes import NUMBER, Frame, Unknown, Values
 from transformer.values.networks.uses import MOVING
@@ -47,7 +47,8 @@ class Kept:
         """The value of `agent.critic`; None if it is not known, or may change."""
         tree, (root, _, name) = roles.tree, path.rpartition(".")
         stored = kept_optimizers.stored(roles, name)
-        made_at = [(s, v) for n in stored for s, v in _assignments_to(tree, n)]
+        single = (n for n in stored if isinstance(s := tree.statement(n), ast.Assign) and len(s.targets) == 1)
+        made_at = [(tree.statement(n), tree.assigned[n]) for n in single if n in tree.assigned]
         maker = tree.scope_of(stored[0]) if stored else None
         if len(made_at) < len(stored) or not isinstance(maker, ast.FunctionDef) or maker.name != "__init__":
             return None
@@ -70,13 +71,6 @@ class Kept:
             return None
         made = roles.only_value(root)
         return Kept(maker, tree.constructor(made) if made is not None else None, value)
-
-
-def _assignments_to(tree: Tree, target: ast.expr) -> Iterator[tuple[ast.Assign, ast.expr]]:
-    """The statement that gives a target alone its value, or `a, b = x, y`, with the value."""
-    stmt = tree.statement(target)
-    if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1:
-        yield from ((stmt, value) for one, value in pairwise(stmt) if one is target)
 
 
 def changed_unseen(roles: Roles, names: Collection[str]) -> str | None:

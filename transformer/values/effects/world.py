@@ -10,7 +10,7 @@ from functools import cached_property
 from transformer.dataflow.liveness import exposed
 from transformer.facts import python
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import pairwise, parameters, unparse, walk
+from transformer.syntax.query import parameters, unparse, walk
 from transformer.values.effects.interpreter import MEMORY, Effect, Frame, Interpreter, in_order
 from transformer.values.effects.objects import (
     EVERY,
@@ -359,7 +359,7 @@ class World:
         later = [n for n in stored if tree.statement(n) in first.orelse]
         others = [n for n in stored if n not in (since, *later)]
         made = [s.value for n in later if isinstance(s := tree.statement(n), ast.Assign)]
-        given = [v for n in others if isinstance(s := tree.statement(n), ast.Assign) for t, v in pairwise(s) if t is n]
+        given = [tree.assigned[n] for n in others if n in tree.assigned]
         empty = len(given) == len(others) and all(isinstance(v, ast.Constant) for v in given)
         return empty and len(made) == len(later) > 0 and not any(thing in self.of(value) for value in made)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 
-from transformer.dataflow.access import scope_access
+from transformer.dataflow.bindings import bound_to
 from transformer.facts.torch_api import DISTRIBUTIONS, HOLDERS, OF, attributes, layers, methods, names
 from transformer.recognition.changes import foreign_base
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import bind_arguments, parameters, statements, walk
+from transformer.syntax.query import parameters, statements, walk
 from transformer.values.device.graph_capture import SAMPLED
 from transformer.values.networks.attributes import kept_by
 
@@ -120,8 +120,10 @@ class Rowwise:
             for inner in (n for n in walk(helper) if isinstance(n, ast.Call)):
                 if (why := self._made(inner)) is not None:
                     return why
-        if (given := self._given_as(call)) is not None:
-            known = all((self._tree.qualified(v) or "").removeprefix("torch.nn.") in MODULES for v in given)
+        scope = self._tree.scope_of(call)
+        if isinstance(scope, ast.FunctionDef) and isinstance(call.func, ast.Name) and text in parameters(scope):
+            classes = bound_to(self._tree, call.func, own=True)  # `act()`, of `act=nn.Tanh`
+            known = all(c and (self._tree.qualified(c) or "").removeprefix("torch.nn.") in MODULES for c in classes)
             return None if known else f"line {call.lineno} makes a {text}, which is not known for each call"
         harmless = helper is not None or name.partition(".")[0] in ("numpy", "math", "torch")
         plain = isinstance(call.func, ast.Name) and call.func.id in (
@@ -137,23 +139,6 @@ class Rowwise:
         )
         method = isinstance(call.func, ast.Attribute) and not name  # np.array(shape).prod()
         return None if harmless or plain or method else f"line {call.lineno} makes it with {text}()"
-
-    def _given_as(self, call: ast.Call) -> list[ast.expr] | None:
-        """What a helper's parameter may be where it is called: `act()`, of `act=nn.Tanh`; None for another function."""
-        function = self._tree.scope_of(call)
-        if not isinstance(call.func, ast.Name) or not isinstance(function, ast.FunctionDef):
-            return None
-        name = call.func.id
-        if name not in parameters(function) or name in scope_access(function.body).binds:
-            return None
-        found: list[ast.expr] = []
-        for other in self._tree.of(ast.Call):
-            if self._tree.function_called(other) is function:
-                bound = bind_arguments(function, other)
-                if bound is None or name not in bound.defaults | bound.given:
-                    return None
-                found.append((bound.defaults | bound.given)[name])
-        return found or None
 
 
 def _joins_columns(call: ast.Call, name: str) -> bool:

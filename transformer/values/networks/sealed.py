@@ -15,7 +15,7 @@ from transformer.facts.libraries import LEAVES_PARTS, module_methods
 from transformer.facts.lookups import ATTRIBUTES, EVERYTHING, lookups
 from transformer.facts.torch_api import DISTRIBUTIONS, NO_GRAD, OF, layers, may_be_given, names
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import bind_arguments, first_parameter, is_static, pairwise, parameters, root, walk
+from transformer.syntax.query import bind_arguments, first_parameter, is_static, parameters, root, walk
 from transformer.syntax.tree import Tree
 from transformer.values.networks.attributes import initializes_all, kept_by, only_initializes
 
@@ -158,9 +158,7 @@ def _is_known(tree: Tree, node: ast.Name | ast.Attribute) -> bool:
                 return False
         if isinstance(outer, ast.Tuple):  # actor, critic = make(), make()
             outer = tree.parents[outer]
-            if not isinstance(outer, ast.Assign):
-                return False
-            if isinstance(node, ast.Attribute) and not any(target is node for target, _ in pairwise(outer)):
+            if isinstance(node, ast.Attribute) and node not in tree.assigned:
                 return False
         return (isinstance(outer, ast.Assign) and len(outer.targets) == 1) or isinstance(outer, ast.AnnAssign)
     if not isinstance(node.ctx, ast.Load):
