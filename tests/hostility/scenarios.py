@@ -13,6 +13,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TypeVar
 
 import stored
@@ -218,8 +219,8 @@ def of_an_object(text: str) -> str:
 
 def goes(effect: Effect, path: Path, form: Form | None, place: Place, when: str, base: str) -> bool:
     """Whether these go together."""
-    title, names = place.title, set(re.findall(r"\b(?:NET|ACTOR|CRITIC|OPT)\b", effect.does))
-    prepared = form is not None and bool(form.write("pass")[1])
+    title, names = place.title, named(effect.does)
+    prepared = form is not None and prepares(form)
     in_loop = title != "before the loop" and title != "environment" and not place.inside
     if effect.only and not re.search(effect.only, title):
         return False
@@ -241,6 +242,19 @@ def goes(effect: Effect, path: Path, form: Form | None, place: Place, when: str,
     return not (path.parts and effect.given)
 
 
+@cache
+def named(code: str) -> frozenset[str]:
+    """What an effect's code acts on."""
+    return frozenset(re.findall(r"\b(?:NET|ACTOR|CRITIC|OPT)\b", code))
+
+
+@cache
+def prepares(form: Form) -> bool:
+    """Whether a form needs statements above the place."""
+    return bool(form.write("pass")[1])
+
+
+@cache
 def reaching(path: Path) -> set[str]:
     """What a path reaches in a way of its own."""
     usual = at(PATHS[0])

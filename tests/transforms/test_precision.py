@@ -5,6 +5,7 @@ import io
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -273,7 +274,9 @@ def run(source: str, *args: str) -> tuple[dict[str, Any], str, set[tuple[bool, i
     return names, out.getvalue(), products.seen
 
 
-CONVERTED = convert(script(), precision=True).source
+@cache
+def converted() -> str:
+    return convert(script(), precision=True).source
 
 
 def parameters(names: dict[str, Any]) -> dict[str, torch.Tensor]:
@@ -282,7 +285,7 @@ def parameters(names: dict[str, Any]) -> dict[str, torch.Tensor]:
 
 def test_by_default_the_same_bits() -> None:
     plain, before, _ = run(convert(script()).source)
-    ours, after, products = run(CONVERTED)
+    ours, after, products = run(converted())
     assert after == before
     assert all(torch.equal(p, parameters(ours)[name]) for name, p in parameters(plain).items())
     assert {dtype for _, _, dtype in products} == {torch.float32}
@@ -304,25 +307,25 @@ LEARNING = {(True, 8, torch.bfloat16), (True, 1, torch.float32), (True, 2, torch
 
 
 def test_bf16_is_for_the_bodies_of_the_update_alone() -> None:
-    assert seen_by_bf16(CONVERTED) == FLOAT32 | LEARNING
+    assert seen_by_bf16(converted()) == FLOAT32 | LEARNING
 
 
 def broken(old: str, new: str) -> str:
-    assert CONVERTED.count(old) == 1
-    return CONVERTED.replace(old, new)
+    assert converted().count(old) == 1
+    return converted().replace(old, new)
 
 
 def test_a_head_in_bf16_and_autocast_that_is_never_off_are_seen() -> None:
     assert (True, 1, torch.bfloat16) in seen_by_bf16(broken("Head(8, 1)", "nn.Linear(8, 1)"))
-    assert run(broken('enabled=args.precision == "bf16"', "enabled=True"))[1] != run(CONVERTED)[1]
+    assert run(broken('enabled=args.precision == "bf16"', "enabled=True"))[1] != run(converted())[1]
 
 
 def test_tf32_is_set_where_it_is_asked_for() -> None:
     before = torch.get_float32_matmul_precision()
     try:
-        run(CONVERTED)
+        run(converted())
         assert torch.get_float32_matmul_precision() == before
-        run(CONVERTED, "--precision", "tf32")
+        run(converted(), "--precision", "tf32")
         assert torch.get_float32_matmul_precision() == "high"
     finally:
         torch.set_float32_matmul_precision(before)
@@ -332,7 +335,7 @@ def test_tf32_is_set_where_it_is_asked_for() -> None:
 @pytest.mark.parametrize("compiler", [[], [str(QUICK_COMPILE)]])
 def test_one_graph(compiler: list[str], tmp_path: Path) -> None:
     path = tmp_path / "script.py"
-    path.write_text(CONVERTED, encoding="utf-8")
+    path.write_text(converted(), encoding="utf-8")
     environment = {**os.environ, "TORCH_LOGS": "graph_breaks,recompiles"}
     command = [sys.executable, *compiler, str(path), "--compile", "--precision", "bf16"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=170)

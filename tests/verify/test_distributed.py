@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,15 +20,19 @@ LIMIT = 240.0
 STOP = "\n    if b_actions.mean() > 0.5:\n        break"
 """Ends the epochs, where more than half of the actions are pushes to the right."""
 SCRIPT = script({"minibatches": PARTS["minibatches"] + STOP})
-CONVERTED = convert(SCRIPT, distribute=True).source
 SHARED = ("--num-envs", "4", "--minibatch-size", "8")
 SHARE = ("--num-envs", "2", "--minibatch-size", "4")
 
 
-def ranks_of(folder: Path, source: str = CONVERTED) -> Recording:
+@cache
+def converted() -> str:
+    return convert(SCRIPT, distribute=True).source
+
+
+def ranks_of(folder: Path, source: str = "") -> Recording:
     path = folder / "train.py"
     path.write_text(SCRIPT)
-    return record(path, SHARED, source=source, processes=2, timeout=LIMIT)
+    return record(path, SHARED, source=source or converted(), processes=2, timeout=LIMIT)
 
 
 def by_hand(folder: Path, source: str = SCRIPT) -> Recording:
@@ -37,7 +42,8 @@ def by_hand(folder: Path, source: str = SCRIPT) -> Recording:
     return record_by_hand(Run(path, SHARE, timeout=LIMIT, environment=environment), 2, 2)
 
 
-def broken(old: str, new: str, source: str = CONVERTED) -> str:
+def broken(old: str, new: str, source: str = "") -> str:
+    source = source or converted()
     assert source.count(old) == 1, f"{old!r} occurs {source.count(old)} times"
     return source.replace(old, new)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,16 @@ from transformer.verify.run import Run
 from transformer.verify.verify import Task, verify
 
 ORIGINAL = Path(__file__).parents[2] / "fixtures" / "target_kl.py"
-CONVERTED = convert(ORIGINAL.read_text(), workers=True).source
+
+
+@cache
+def converted() -> str:
+    return convert(ORIGINAL.read_text(), workers=True).source
 
 
 def test_its_option_is_found() -> None:
-    assert find_flags(CONVERTED).options([WORKERS]) == ["--env-workers"]
-    renamed = CONVERTED.replace("WorkerVectorEnv", "Pool").replace("args.env_workers", "args.helpers")
+    assert find_flags(converted()).options([WORKERS]) == ["--env-workers"]
+    renamed = converted().replace("WorkerVectorEnv", "Pool").replace("args.env_workers", "args.helpers")
     assert find_flags(renamed).options([WORKERS]) == ["--helpers"]
     assert find_flags(convert(ORIGINAL.read_text()).source).options([WORKERS]) is None
 
@@ -84,7 +89,7 @@ def checks(source: str, *args: str) -> dict[str, tuple[str, str]]:
 
 @pytest.mark.slow
 def test_equal() -> None:
-    assert checks(CONVERTED) == {FLAGS_OFF: ("equal", ""), WORKERS: ("equal", "")}
+    assert checks(converted()) == {FLAGS_OFF: ("equal", ""), WORKERS: ("equal", "")}
 
 
 BROKEN = {
@@ -98,13 +103,13 @@ BROKEN = {
 @pytest.mark.slow
 @pytest.mark.parametrize(("old", "new"), BROKEN.values(), ids=BROKEN)
 def test_different(old: str, new: str) -> None:
-    assert old in CONVERTED
-    found = checks(CONVERTED.replace(old, new))
+    assert old in converted()
+    found = checks(converted().replace(old, new))
     assert found[FLAGS_OFF] == ("equal", "")
     assert found[WORKERS][0] == "different", found
 
 
 @pytest.mark.slow
 def test_one_environment_proves_nothing() -> None:
-    status, reason = checks(CONVERTED, "--num-envs", "1")[WORKERS]
+    status, reason = checks(converted(), "--num-envs", "1")[WORKERS]
     assert status == "not run" and "no environment was stepped in a worker" in reason

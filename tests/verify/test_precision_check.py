@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,13 +19,18 @@ from transformer.verify.names import FLAGS_OFF
 from transformer.verify.run import Run
 from transformer.verify.verify import Task, verify
 
-CONVERTED = convert(script(), precision=True).source
+
+@cache
+def converted() -> str:
+    return convert(script(), precision=True).source
+
+
 ERROR = CallError("update", 1, True, "output", "output", "float32", 8, 1e-2, 1e-2)
 
 
 def test_its_option_is_found() -> None:
-    assert find_flags(CONVERTED).options([PRECISION]) == ["--precision"]
-    assert find_flags(CONVERTED.replace("args.precision", "args.bits")).options([PRECISION]) == ["--bits"]
+    assert find_flags(converted()).options([PRECISION]) == ["--precision"]
+    assert find_flags(converted().replace("args.precision", "args.bits")).options([PRECISION]) == ["--bits"]
     assert find_flags(convert(script()).source).options([PRECISION]) is None
 
 
@@ -55,7 +61,7 @@ def checks(source: str, tmp_path: Path) -> dict[str, tuple[str, str]]:
 
 @pytest.mark.slow
 def test_close(tmp_path: Path) -> None:
-    found = checks(CONVERTED, tmp_path)
+    found = checks(converted(), tmp_path)
     assert found.pop("tf32")[0] in ("not run", "close")
     assert found == {FLAGS_OFF: ("equal", ""), "bf16": ("close", "")}
 
@@ -73,6 +79,6 @@ def test_close(tmp_path: Path) -> None:
     ids=["another loss", "heads that take bfloat16", "a flag that does nothing"],
 )
 def test_different(old: str, new: str, finding: str, tmp_path: Path) -> None:
-    assert CONVERTED.count(old) == 1
-    status, found = checks(CONVERTED.replace(old, new), tmp_path)["bf16"]
+    assert converted().count(old) == 1
+    status, found = checks(converted().replace(old, new), tmp_path)["bf16"]
     assert status in ("different", "failed") and finding in found, found

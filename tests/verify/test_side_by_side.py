@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from golden import FIXTURES, convert_fixture
 
-from transformer import convert
 from transformer.verify import Recording, RunFailed
 from transformer.verify import verify as checking
 from transformer.verify.length import Length
@@ -17,8 +17,6 @@ from transformer.verify.names import FLAGS_OFF, FLAGS_ON
 from transformer.verify.run import Halted, Run
 from transformer.verify.side_by_side import Runs, served
 from transformer.verify.verify import Task, verify
-
-CONVERTED = convert((Path(__file__).parents[2] / "fixtures" / "gymnasium_continuous.py").read_text()).source
 
 
 def test_with_one_job_a_run_waits_until_its_outcome_is_asked_for() -> None:
@@ -113,7 +111,7 @@ def waiting(monkeypatch: pytest.MonkeyPatch, toy_recording: Recording) -> Callab
 
 def test_after_a_check_that_is_not_equal_runs_are_ended(waiting: Callable[[bool], list[str]], toy_script: Path) -> None:
     begun = waiting(True)
-    task = Task(Run(toy_script), CONVERTED, jobs=3, up_to="compiled")
+    task = Task(Run(toy_script), convert_fixture(FIXTURES / "gymnasium_continuous.py"), jobs=3, up_to="compiled")
     checks = verify(task).checks
     assert [check.status for check in checks] == ["different", "not run", "not run"]
     assert not task.original.halt.is_set()  # the caller's own runs may go on
@@ -133,7 +131,7 @@ def test_where_the_original_fails_runs_are_ended(
 
     monkeypatch.setattr(checking, "record_run", record_run)
     with pytest.raises(RunFailed, match="no"):
-        verify(Task(Run(toy_script), CONVERTED, jobs=2))
+        verify(Task(Run(toy_script), convert_fixture(FIXTURES / "gymnasium_continuous.py"), jobs=2))
 
 
 def test_with_a_gpu_one_goes_on_at_a_time(
@@ -150,5 +148,7 @@ def test_with_a_gpu_one_goes_on_at_a_time(
 
     monkeypatch.setattr(checking, "find_length", lambda run: Length("--updates", 1, 100, cuda=True))
     monkeypatch.setattr(checking, "record_run", record_run)
-    checks = verify(Task(Run(toy_script), CONVERTED, jobs=4, up_to=FLAGS_ON)).checks
+    checks = verify(
+        Task(Run(toy_script), convert_fixture(FIXTURES / "gymnasium_continuous.py"), jobs=4, up_to=FLAGS_ON)
+    ).checks
     assert {check.name: check.status for check in checks} == {FLAGS_OFF: "equal", FLAGS_ON: "equal"}
