@@ -18,6 +18,9 @@ SEED ?= 0
 JOBS ?= 2
 RUNS ?= 150
 
+# Processes that tests start would compile all modules anew: a tenth of their time. Empty means that it is not set
+export PYTHONDONTWRITEBYTECODE =
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo check test test-slow test-gpu test-null-cuda test-processors test-versions test-everywhere test-browser screenshots lint golden docs site fuzz hostile mutants kill bench bench-speed waits family wild strangers wild-speed clean
 

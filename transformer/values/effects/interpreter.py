@@ -236,9 +236,11 @@ class Interpreter:
         old = self._load_name(target) if isinstance(target, ast.Name) else self._of(target)
         value = self._of(stmt.value)
         self._changes(old, stmt)
+        holding = [t for t in old if t.kind in python.CONTAINERS or t.kind in ("made", "instance")]
+        added = self._items(value, stmt.value) if holding else NOTHING
         for thing in old:
-            if thing.kind in python.CONTAINERS or thing.kind in ("made", "instance"):
-                self.heap.put((thing, ITEMS), self._items(value, stmt.value), stmt)
+            if thing in holding:
+                self.heap.put((thing, ITEMS), added, stmt)
             elif thing is UNKNOWN and not all(t.kind in MEMORY for t in value):
                 self._unknown(self.heap.reach(value), stmt)
         given = frozenset(t for t in old | value if t.kind == "instance")
