@@ -329,10 +329,10 @@ def _prepare(job: Job, log: Log) -> None:
             "procgen": "ProcgenEnv",
             "isaacgymenvs": "VecTask",
             "supersuit": "pettingzoo_env_to_vec_env_v1",
-            "noise": "Batch",
+            "noise_world": "Batch",
         }.items()
     ):
-        if name == "noise" or re.search(rf"\b{name}\b", job.text):
+        if name == "noise_world" or re.search(rf"\b{name}\b", job.text):
             still.all_of(vars(importlib.import_module(name))[kind])
     if re.search(r"\benvpool\b", job.text) and importlib.util.find_spec("envpool") is not None:
         still.pool(importlib.import_module("envpool"))
@@ -404,7 +404,7 @@ class Still:
 
     def hold(self, env: Any, pair: bool) -> None:
         """Hold one environment still."""
-        import noise
+        import noise_world
 
         around = env
         while around is not around.unwrapped:  # no limit of time is counted anew
@@ -427,7 +427,7 @@ class Still:
             self.log.steps += 1
             over = bool(self.ends) and age % self.ends == 0
             seen = first[0] if isinstance(first, tuple) else first
-            return copy.deepcopy(seen), noise.total(action), *((over, False) if pair else (over,)), infos()
+            return copy.deepcopy(seen), noise_world.total(action), *((over, False) if pair else (over,)), infos()
 
         base.reset, base.step = again, step
 

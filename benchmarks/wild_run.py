@@ -48,7 +48,7 @@ class Setting:
     ending: str = ""
     """What is put below it, original and converted, where it only defines what other modules of its own call."""
     observations: str = ""
-    """The space of the environment that replaces its own, in the notation of benchmarks/wild_standins/noise.py."""
+    """The space of the environment that replaces its own, in the notation of wild_standins/noise_world.py."""
     actions: str = ""
     """Likewise."""
     infos: Sequence[str] = ()
@@ -59,6 +59,8 @@ class Setting:
     """Whether devices called `cuda` in its text are replaced by the CPU."""
     files: Sequence[str] = ()
     """Paths in its repository that it looks for in the working directory."""
+    folders: Sequence[str] = ()
+    """Folders that it expects in the working directory, to save into."""
     packages: Sequence[str] = ()
     """Packages in versions other than the installed ones, in pip's notation."""
 
@@ -188,6 +190,7 @@ def environment(path: Path, root: Path, text: str, setting: Setting, packages: P
         "WILD_INFOS": " ".join(setting.infos),
         "WILD_GYM": setting.gym,
         "WILD_FILES": os.pathsep.join(str((root / name).resolve()) for name in setting.files),
+        "WILD_FOLDERS": os.pathsep.join(setting.folders),
         "WILD_CPU": "yes" if setting.cpu else "",
         "OMP_NUM_THREADS": "1",
     }

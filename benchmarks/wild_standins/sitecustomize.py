@@ -3,10 +3,11 @@
 What it does follows from variables:
 
 - `WILD_OBSERVATIONS`, `WILD_ACTIONS`, `WILD_INFOS`: the spaces of an environment that gym or gymnasium cannot make,
-  and what else it tells (noise.py);
+  and what else it tells (noise_world.py);
 - `WILD_FOLDER`: a folder whose modules come before the script's own;
 - `WILD_GYM`: `gym` where gymnasium shall be gym, `gymnasium` for the contrary: scripts written for versions between;
 - `WILD_FILES`: paths that are linked into the working directory, as a script reads them from there;
+- `WILD_FOLDERS`: folders that are made in the working directory, as a script saves into them;
 - `WILD_CPU`: that a script that knows no device but CUDA shall run on the CPU.
 
 Modules that cannot be found are made up (invented.py).
@@ -29,16 +30,16 @@ import invented
 
 ASKED = {
     name: os.environ.get(f"WILD_{name}", "")
-    for name in ("OBSERVATIONS", "ACTIONS", "FOLDER", "GYM", "CPU", "FILES", "INFOS")
+    for name in ("OBSERVATIONS", "ACTIONS", "FOLDER", "GYM", "CPU", "FILES", "FOLDERS", "INFOS")
 }
 
 
 def stand_in(gym: ModuleType) -> None:
     """Have `make` fall back on an environment of random observations."""
-    import noise
+    import noise_world
 
     make, registered = gym.make, set()
-    kind = noise.environment(
+    kind = noise_world.environment(
         gym, ASKED["OBSERVATIONS"] or "Box(6)", ASKED["ACTIONS"] or "Discrete(4)", ASKED["INFOS"].split()
     )
 
@@ -53,7 +54,8 @@ def stand_in(gym: ModuleType) -> None:
             return make("BreakoutNoFrameskip-v4", **shown)
         if name not in registered:
             try:
-                gym.envs.registration.register(name, entry_point=kind)
+                # The limit, which no episode reaches, is for scripts that read it
+                gym.envs.registration.register(name, entry_point=kind, max_episode_steps=10 * noise_world.LENGTH)
                 registered.add(name)
             except Exception:  # no name that can be registered, or one that is there but does not work
                 return kind(**kwargs)
@@ -123,6 +125,9 @@ for path in filter(None, ASKED["FILES"].split(os.pathsep)):
     link = Path(Path(path).name)
     if Path.cwd().name == "work" and not link.exists():  # the folder that a check runs a script in
         link.symlink_to(path)
+for path in filter(None, ASKED["FOLDERS"].split(os.pathsep)):
+    if Path.cwd().name == "work":
+        Path(path).mkdir(parents=True, exist_ok=True)
 sys.meta_path.insert(0, Watch())
 if ASKED["FOLDER"]:
     sys.meta_path.insert(0, First())

@@ -27,7 +27,7 @@ def _benchmarks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.syspath_prepend(str(folder))
     yield
     for name in set(sys.modules) - before:
-        if name in ("wild", "wild_run", "wild_choose", "noise", "invented"):
+        if name in ("wild", "wild_run", "wild_choose", "noise_world", "invented"):
             del sys.modules[name]
 
 
@@ -256,15 +256,16 @@ def test_the_ending_runs_below_original_and_converted(tmp_path: Path, monkeypatc
 
 def test_spaces_and_samples() -> None:
     gymnasium = pytest.importorskip("gymnasium")
-    import noise
+    import noise_world
     import numpy as np
 
-    env = noise.environment(gymnasium, "Dict(image=Image(2, 3), way=Discrete(4))", "MultiDiscrete(3, 2)", ["cost"])()
+    spaces = "Dict(image=Image(2, 3), way=Discrete(4))", "MultiDiscrete(3, 2)"
+    env = noise_world.environment(gymnasium, *spaces, ["cost"])()
     observation, _ = env.reset(seed=1)
     assert observation["image"].shape == (2, 3) and observation["image"].dtype == np.uint8
     assert env.observation_space.contains(observation)
-    ends = [env.step(env.action_space.sample())[2:] for _ in range(noise.LENGTH)]
-    assert [bool(e[0]) for e in ends] == [False] * (noise.LENGTH - 1) + [True]
+    ends = [env.step(env.action_space.sample())[2:] for _ in range(noise_world.LENGTH)]
+    assert [bool(e[0]) for e in ends] == [False] * (noise_world.LENGTH - 1) + [True]
     assert "cost" in ends[0][2]
 
 

@@ -8,13 +8,15 @@ from collections.abc import Collection
 from transformer.facts import python
 from transformer.facts.libraries import module_methods
 from transformer.facts.lookups import lookups
-from transformer.facts.torch_api import NEW_TENSORS, OF, of_optimizers
+from transformer.facts.torch_api import NEW_TENSORS, OF, of_optimizers, others
 from transformer.recognition.before_training import runs_before_training
-from transformer.recognition.changes import Changes, only_makes
+from transformer.recognition.changes import Changes, only_makes, sets_by_text
 from transformer.recognition.roles import Optimizer, Roles
-from transformer.syntax.query import first_parameter, pairwise, walk, without_methods
+from transformer.syntax.query import first_parameter, pairwise, unparse, walk, without_methods
 from transformer.syntax.tree import Tree
 
+SETTING = lookups(sets=True)
+"""What sets attributes by their names."""
 FREEZING = lookups(of="attribute", sets=True) | {"requires_grad", "requires_grad_", "add_param_group"}
 """Names whose use may change which parameters need gradients, or set attributes unseen."""
 GIVING = module_methods(sets=("parts", "parameters")) | lookups(finds="parts")
@@ -46,7 +48,7 @@ def obstacle(
 
     Args:
         roles: the script.
-        optimizer: an optimizer whose name is an attribute, such as `self.optimizer`.
+        optimizer: an optimizer whose name is an attribute, such as `self.optimizer` or `agent.critic.optimizer`.
         updates: the functions that step it, or the loop that does.
         exact: also require that its networks keep their parameters, for updates that clip these or
             have several backward passes.
@@ -54,12 +56,12 @@ def obstacle(
     """
     tree = roles.tree
     apart = {n for stmt in harmless for n in walk(stmt)}
-    root, _, attribute = optimizer.name.partition(".")
+    owner, _, attribute = optimizer.name.rpartition(".")
     target = optimizer.stmt.targets[0]
-    if not root or not attribute.isidentifier() or not isinstance(target, ast.Attribute):
+    if not owner or not attribute.isidentifier() or not isinstance(target, ast.Attribute):
         return f"{optimizer.name} is not an attribute of a single object"
     cls = tree.class_of_self(target.value, tree.scope_of(optimizer.stmt))
-    if (why := rebound(roles, root, cls)) is not None:
+    if (why := replaced(roles, owner, cls)) is not None:
         return why
     if not only_makes(tree):
         return "the script calls __init__() by its name, which may make new optimizers"
@@ -72,6 +74,8 @@ def obstacle(
             return f"line {getattr(node, 'lineno', 1)} uses {word} during training"
     if exact:
         maker = tree.scope_of(optimizer.stmt)
+        if (later := _set_later(roles, optimizer)) is not None:
+            return f"line {later.lineno} sets {later.attr}, whose parameters {optimizer.name} may not hold"
         for path in given(roles, optimizer):
             above = [
                 n
@@ -82,12 +86,14 @@ def obstacle(
             if len(above) != len(stored(roles, path)) or tree.methods(path) or tree.loops_around(optimizer.stmt):
                 return f"{path}, whose parameters {optimizer.name} holds, may be set more than once, or not above it"
             for node in stored(roles):
-                owner = getattr(node.value, "attr", getattr(node.value, "id", None))
-                if owner == path and not (tree.scope_of(node) is maker and node.lineno < optimizer.stmt.lineno):
+                held_in = getattr(node.value, "attr", getattr(node.value, "id", None))
+                if held_in == path and not (tree.scope_of(node) is maker and node.lineno < optimizer.stmt.lineno):
                     return f"line {node.lineno} sets {node.attr}, whose parameters {optimizer.name} may not hold"
         if (part := exchanged(roles, changes) or grown(roles)) is not None:
             return part
-    alone = made_once(roles, optimizer.name) and len(stored(roles, attribute)) == len(making(roles, optimizer.name))
+    ours = {one.stmt.targets[0] for one in making(roles, optimizer.name)}
+    again = any(n not in ours and not _is_anothers(tree, n, cls) for n in stored(roles, attribute))
+    alone = made_once(roles, optimizer.name) and not again
     if not alone or tree.methods(attribute) or not runs_before_training(roles, target):
         return f"{optimizer.name} is not set in one place, which runs before the training"
     within = {n for update in updates for n in walk(update)}
@@ -103,6 +109,14 @@ def obstacle(
                 continue
             return f"line {node.lineno} may reach {attribute} by its name"
     return None
+
+
+def _is_anothers(tree: Tree, node: ast.Attribute, cls: ast.ClassDef | None) -> bool:
+    """Whether an attribute is set by the constructor of a class, for its object, that no object of `cls` runs."""
+    maker = tree.scope_of(node)
+    other = tree.class_of_self(node.value, maker)
+    own = isinstance(maker, ast.FunctionDef) and maker.name == "__init__"
+    return own and cls is not None and other is not None and other not in tree.lineage(cls)
 
 
 def making(roles: Roles, name: str) -> list[Optimizer]:
@@ -141,6 +155,42 @@ def rebound(roles: Roles, root: str, cls: ast.ClassDef | None) -> str | None:
     ours = [n for n in bound if roles.is_ours(n)]
     if call is None or call is not made or len(ours) != 1 or cls is None or ast.unparse(call.func) != cls.name:
         return f"{root} is not made by exactly one call above the training loop"
+    return None
+
+
+def replaced(roles: Roles, path: str, cls: ast.ClassDef | None) -> str | None:
+    """Why a path, such as `agent.critic`, may name another object than the one, of a class, that it names above the
+    training loop."""
+    tree, (owner, _, name) = roles.tree, path.rpartition(".")
+    if not owner:
+        return rebound(roles, path, cls)
+    stores = stored(roles, name)
+    value = tree.assigned.get(stores[0]) if len(stores) == 1 else None
+    call = tree.constructor(value) if value is not None else None
+    holder = tree.class_of_self(stores[0].value, tree.scope_of(stores[0])) if stores else None
+    made = call is not None and call is value and cls is not None and unparse(call.func) == cls.name
+    if holder is None or not made or tree.methods(name):
+        return f"{path} is not made by exactly one call of the file"
+    by_text = (n for n in tree.nodes if sets_by_text(n) or getattr(n, "attr", getattr(n, "id", None)) in SETTING)
+    if any(n.value == name for n in tree.of(ast.Constant)) and (set_at := next(by_text, None)) is not None:
+        return f"line {getattr(set_at, 'lineno', 1)} may set {name} by its name"
+    if not runs_before_training(roles, stores[0]):
+        return f"{path} is not made in one place, which runs before the training"
+    return replaced(roles, owner, holder)
+
+
+def _set_later(roles: Roles, optimizer: Optimizer) -> ast.Attribute | None:
+    """Where the object whose parameters an optimizer is given as a whole may get another part after that."""
+    tree, maker = roles.tree, roles.tree.scope_of(optimizer.stmt)
+    own = first_parameter(maker)  # type: ignore[arg-type]
+    values = [*optimizer.call.args[:1], *(k.value for k in optimizer.call.keywords if k.arg == "params")]
+    if not any(unparse(n) == f"{own}.parameters" for value in values for n in walk(value)):
+        return None
+    cls = tree.parents[maker]
+    for node in (n for n in stored(roles) if tree.class_of_self(n.value, tree.scope_of(n)) is cls):
+        above = tree.scope_of(node) is maker and node.lineno < optimizer.stmt.lineno
+        if not above and node is not optimizer.stmt.targets[0] and not _is_no_part(roles, node.attr):
+            return node
     return None
 
 
@@ -218,7 +268,8 @@ def _is_data(roles: Roles, value: ast.expr, attribute: str) -> bool:
     row = python.does("builtin", roles.tree.names.builtin(value.func) or "")
     name = roles.tree.qualified(value.func) or ""
     plain = row is not None and row.gives in ("nothing", "of contents")
-    return plain or name in NEW_TENSORS or name == "collections.deque" or name.startswith("numpy.")
+    asks = name.removeprefix("torch.") in others("asks") and name.startswith("torch.")
+    return plain or asks or name in NEW_TENSORS or name == "collections.deque" or name.startswith("numpy.")
 
 
 def _is_given_to_torch(roles: Roles, node: ast.Attribute) -> bool:

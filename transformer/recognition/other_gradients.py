@@ -163,7 +163,7 @@ def _in_training(roles: Roles, optimizer: Optimizer, value: ast.expr) -> ast.exp
     written = ast.parse(ast.unparse(value), mode="eval").body
     for node in walk(written):
         if isinstance(node, ast.Name) and node.id == own:
-            node.id = optimizer.name.partition(".")[0]
+            node.id = optimizer.name.rpartition(".")[0]
     return written
 
 

@@ -139,12 +139,24 @@ class Roles:
 
     @cached_property
     def _objects(self) -> dict[str, list[str]]:
-        """For each class of the file, the names that its instances are assigned to."""
+        """For each class of the file, the names that its instances have: `agent`, `agent.critic`, `self.critic`."""
+        made = [
+            (target, call, self.tree.class_of_self(target.value, self.tree.scope_of(target)))
+            if isinstance(target, ast.Attribute)
+            else (target, call, None)
+            for stmt in self.tree.of(ast.Assign)
+            for target, value in pairwise(stmt)
+            if isinstance(target, (ast.Name, ast.Attribute))
+            if (call := self.tree.constructor(value)) is not None
+        ]
         found: dict[str, list[str]] = {}
-        for target, value in (pair for stmt in self.tree.of(ast.Assign) for pair in pairwise(stmt)):
-            made = self.tree.constructor(value) if isinstance(target, ast.Name) else None
-            if made is not None and isinstance(target, ast.Name):
-                found.setdefault(unparse(made.func), []).append(target.id)
+        for target, call, _ in made:
+            if isinstance(target, ast.Name):
+                found.setdefault(unparse(call.func), []).append(target.id)
+        for target, call, owner in made:
+            if isinstance(target, ast.Attribute) and owner is not None:
+                owners = [unparse(target.value), *(n for n in found.get(owner.name, []) if n.isidentifier())]
+                found.setdefault(unparse(call.func), []).extend(f"{name}.{target.attr}" for name in owners)
         return found
 
     @cached_property
@@ -629,9 +641,9 @@ class Roles:
                     if node.func.attr in ("parameters", "named_parameters"):
                         found[unparse(node.func.value)] = None
         for optimizer in self.optimizers:  # `model`, which is `self` where `model.optimizer` is made
-            maker = self.tree.scope_of(optimizer.stmt)
-            if isinstance(maker, ast.FunctionDef) and first_parameter(maker) in found and "." in optimizer.name:
-                found[optimizer.name.partition(".")[0]] = None
+            maker, owner = self.tree.scope_of(optimizer.stmt), optimizer.name.rpartition(".")[0]
+            if isinstance(maker, ast.FunctionDef) and first_parameter(maker) in found and owner.isidentifier():
+                found[owner] = None
         return tuple(found)
 
     @cached_property

@@ -3,7 +3,7 @@
 from typing import Any
 
 import gymnasium
-from noise import Batch
+from noise_world import Batch
 
 
 class RustoracerEnv(Batch):

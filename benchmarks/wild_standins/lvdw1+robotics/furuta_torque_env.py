@@ -1,6 +1,6 @@
 """A rotary pendulum in PyBullet."""
 
 import gymnasium
-from noise import environment
+from noise_world import environment
 
 FurutaPendulumTorqueEnv = environment(gymnasium, "Box(6)", "Box(1)")

@@ -282,7 +282,7 @@ def _in_update(roles: Roles) -> set[ast.AST]:
 def _is_left_alone(roles: Roles, optimizer: Optimizer) -> bool:
     """Whether an object's optimizer is only stepped, in the training scope."""
     attribute, inside = optimizer.name.rpartition(".")[2], set(walk(roles.scope))
-    made = {n for one in kept_optimizers.making(roles, optimizer.name) for n in walk(one.stmt)}
+    made = {n for one in roles.optimizers for n in walk(one.stmt)}
     for node in roles.tree.nodes:
         if isinstance(node, ast.Attribute) and node.attr == attribute and node not in made:
             user = roles.tree.parents[node]

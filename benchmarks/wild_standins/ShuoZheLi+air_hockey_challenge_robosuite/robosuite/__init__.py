@@ -3,7 +3,7 @@
 from typing import Any
 
 import gymnasium
-from noise import environment
+from noise_world import environment
 
 Noise = environment(gymnasium, "Box(12)", "Box(3)")
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import gymnasium
 import torch
-from noise import environment
+from noise_world import environment
 
 Noise = environment(gymnasium, "Box(5, 8)", "Discrete(6)")
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from noise import environment
+from noise_world import environment
 
 from sliding_puzzles import wrappers
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from noise import LENGTH, environment
+from noise_world import LENGTH, environment
 
 Noise = environment(gymnasium, "Dict(position=Box(3), velocity=Box(4), image=Image(8, 8, 3))", "Box(2)")
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 import gymnasium
-from noise import environment, space
+from noise_world import environment, space
 
 
 class SnakeGame(environment(gymnasium, "Image(4, 12, 12)", "Discrete(4)", ["snake_length"])):  # type: ignore[misc]

@@ -1,6 +1,6 @@
 """Following a line."""
 
 import gymnasium
-from noise import environment
+from noise_world import environment
 
 PhantomxGymEnv = environment(gymnasium, "Box(37)", "Box(6)")

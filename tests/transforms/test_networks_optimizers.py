@@ -1,0 +1,148 @@
+"""Networks whose constructors make their optimizers, held by an object: `agent.critic.optimizer`."""
+
+from pathlib import Path
+
+import pytest
+from forking import python_forked
+
+from transformer import convert
+from transformer.conversion.result import Applied, Skipped
+
+PART = "        self.one, self.two = nn.Linear(inputs, 8), nn.Linear(8, 1)\n"
+ADAM = "        self.optimizer = torch.optim.Adam(self.parameters(), lr=rate)\n"
+MADE = '        self.critic = Critic(5, 1e-3, "critic")\n'
+LEARN = "        learner.learn()\n"
+SCRIPT = f"""
+import random
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Walk:
+    def reset(self):
+        self.at, self.t = np.zeros(4, np.float32), 0
+        return self.at
+
+    def step(self, push):
+        self.at, self.t = (0.9 * self.at + 0.1 * push + 0.01).astype(np.float32), self.t + 1
+        return self.at, -float(np.abs(self.at).sum()), self.t > 15
+
+
+class Critic(nn.Module):
+    def __init__(self, inputs, rate, name):
+        super().__init__()
+        self.name = name
+{PART}{ADAM}        self.device = torch.device("cpu")
+        self.to(self.device)
+
+    def forward(self, x):
+        return self.two(F.relu(self.one(x)))
+
+
+class Actor(nn.Module):
+    def __init__(self, inputs, rate):
+        super().__init__()
+        self.all = nn.Linear(inputs, 1)
+        self.optimizer = torch.optim.Adam(self.all.parameters(), lr=rate)
+
+    def forward(self, x):
+        return torch.tanh(self.all(x))
+
+
+class Learner:
+    def __init__(self):
+        self.actor = Actor(4, 1e-3)
+{MADE}        self.past, self.count = [], 0
+
+    def act(self, x):
+        with torch.no_grad():
+            return self.actor(torch.from_numpy(x)).item()
+
+    def keep(self, x, push, gain):
+        self.past.append((x, push, gain))
+
+    def learn(self):
+        drawn = random.sample(self.past, 8)
+        x = torch.tensor(np.array([d[0] for d in drawn]))
+        push = torch.tensor([[d[1]] for d in drawn])
+        gain = torch.tensor([[d[2]] for d in drawn])
+        self.critic.optimizer.zero_grad()
+        loss = F.mse_loss(self.critic(torch.cat([x, push], 1)), gain)
+        loss.backward()
+        self.critic.optimizer.step()
+        self.actor.optimizer.zero_grad()
+        actor_loss = -self.critic(torch.cat([x, self.actor(x)], 1)).mean()
+        actor_loss.backward()
+        self.actor.optimizer.step()
+        self.count += 1
+
+
+random.seed(1)
+torch.manual_seed(1)
+walk, learner = Walk(), Learner()
+x = walk.reset()
+for step in range(60):
+    push = learner.act(x)
+    after, gain, over = walk.step(push)
+    learner.keep(x, push, gain)
+    x = walk.reset() if over else after
+    if step > 16:
+{LEARN}print(learner.count, [p.sum().item() for net in (learner.actor, learner.critic) for p in net.parameters()])
+"""
+SELECT = ("inline", "flags", "tensor-lr", "update", "one-graph")
+
+
+def of_a_network(changes: dict[str, str]) -> tuple[Applied | Skipped, str]:
+    source = SCRIPT
+    for old, new in changes.items():
+        assert source.count(old) == 1, old
+        source = source.replace(old, new)
+    conversion = convert(source, select=SELECT)
+    (step,) = (s for s in conversion.steps if s.transform.name == "one-graph")
+    assert isinstance(step.outcome, (Applied, Skipped))
+    return step.outcome, conversion.source
+
+
+def test_both_networks_are_stepped_in_the_graph(tmp_path: Path) -> None:
+    outcome, converted = of_a_network({})
+    assert isinstance(outcome, Applied), outcome
+    assert "traceable(learner.critic.optimizer)" in converted and "traceable(learner.actor.optimizer)" in converted
+    told = []
+    for name, text in (("original", SCRIPT), ("converted", converted)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "script.py").write_text(text)
+        told.append(python_forked(tmp_path / name / "script.py").stdout)
+    assert told[0] and told[0] == told[1]
+
+
+DERIVED = {
+    "class Actor(nn.Module)": "class Actor(Critic)",
+    "super().__init__()\n        self.all": "super().__init__(4, 1e-3, 'a')\n        self.all",
+}
+AGAIN = f'{LEARN}        learner.critic = Critic(5, 1e-3, "c")\n'
+BY_NAME = f'{LEARN}        setattr(learner, "critic", learner.actor)\n'
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({LEARN: AGAIN}, "is not made by exactly one call"),
+        ({LEARN: BY_NAME}, "may set critic by its name"),
+        (
+            {MADE: f"{MADE}        self.again = Learner() if random.random() > 2 else None\n"},
+            "runs before the training",
+        ),
+        ({LEARN: f"{LEARN}        learner.actor.optimizer = learner.critic.optimizer\n"}, "the learning rate"),
+        ({LEARN: f"{LEARN}        taken = learner.actor.optimizer\n"}, "the learning rate"),
+        ({ADAM: f"{ADAM}        self.more = nn.Linear(2, 2)\n"}, "learner.critic.optimizer may not hold"),
+        (DERIVED, "is not set in one place"),
+    ],
+    ids=["made again", "set by its name", "made in a function", "exchanged", "kept", "a part more", "derived"],
+)
+def test_what_may_not_be_the_optimizer_of_the_network(changes: dict[str, str], reason: str) -> None:
+    outcome, _ = of_a_network(changes)
+    assert isinstance(outcome, Skipped), changes
+    assert reason in outcome.reason
