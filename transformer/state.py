@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import difflib
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import libcst as cst
@@ -13,11 +14,11 @@ from transformer.recognition.history import History
 from transformer.recognition.roles import Roles
 from transformer.syntax.diagnostics import Diagnostic
 from transformer.syntax.imports import add_imports
-from transformer.syntax.rewrite import Edits, Source
+from transformer.syntax.rewrite import Edits, Line, Source
 from transformer.syntax.tree import Tree
 
-ALIKE = 0.75
-"""The share of text that two lines must have in common to count as one changed line."""
+ALIKE = 0.6
+"""The share of text that two lines of a statement must have in common to count as the same."""
 
 
 class State:
@@ -49,13 +50,14 @@ class State:
         """
         if self.tree.imports.get("torch") != "torch" and edits.emits("torch."):
             add_imports(self.tree.root, edits, "import torch")
-        code, module = edits.apply()
-        after = self if code == self.tree.code else self.rewritten(code, module)
+        source = edits.applied()
+        after = self if source is self.source else State(source, self.history)
         return after.knowing(history or self.history)
 
-    def rewritten(self, code: str, module: cst.Module | None = None) -> State:
-        """The state with another text, and its LibCST tree if there is one already."""
-        return State(Source(Tree(code), self.source.width, module), self.history)
+    def rewritten(self, module: cst.Module, new: Mapping[ast.stmt, Sequence[Line]]) -> State:
+        """The state with another LibCST tree; `new` lines come from where these statements do."""
+        source = self.source
+        return State(Source(Tree(module.code), source.width, module, source.with_new(new)), self.history)
 
     def knowing(self, history: History) -> State:
         """The same text with another history."""
@@ -66,26 +68,22 @@ class State:
         return Diagnostic(self.origin(node.lineno), node.col_offset + 1, code, message)
 
     def origin(self, lineno: int) -> int:
-        """The line of the original script that a line of this state came from; for a new line the nearest above, or the
-        one below it if that is gone.
+        """The line of the original script that a line of this state came from.
 
-        Lines are matched by their text: of several equal lines, the n-th here is the n-th there. A line that a
-        transform changed matches the most similar one.
+        A statement is the one of the original that it was, however it has changed or moved. Only within a statement of
+        several lines are these found by their text.
         """
-        here = [line.strip() for line in self._as_named(self.tree.code).splitlines()]
-        there = [line.strip() for line in self.history.original.splitlines()]
-        if here[lineno - 1 : lineno] and here[lineno - 1] not in there:
-            alike = difflib.get_close_matches(here[lineno - 1], there, n=1, cutoff=ALIKE)
-            if alike:
-                return there.index(alike[0]) + 1
-        for at_line in range(min(lineno, len(here)), 0, -1):
-            text = here[at_line - 1]
-            same = [i for i, line in enumerate(there, 1) if line == text]
-            if text and same:
-                found = same[min(here[:at_line].count(text), len(same)) - 1]
-                below = next((i for i, line in enumerate(there[found:], found + 1) if line and line[0] != "#"), found)
-                return below if at_line < lineno and there[below - 1] not in here else found
-        return 1
+        above = [n for n in self.tree.nodes if isinstance(n, ast.stmt) and _begins(n) <= lineno]
+        inner = sorted(above, key=lambda n: (lineno <= (n.end_lineno or 0), _begins(n), n.col_offset), reverse=True)
+        found = ((here, there) for here in inner if (there := self.source.origin(here)) is not None)
+        here, there = next(found, (None, None))  # a new line comes from the line above
+        if here is None or there is None or here.lineno == lineno:
+            return there.lineno if there is not None else 1
+        text = self._as_named(self.tree.code).splitlines()[lineno - 1].strip()
+        first = _begins(there)
+        lines = [line.strip() for line in self.history.original.splitlines()[first - 1 : there.end_lineno]]
+        alike = difflib.get_close_matches(text, lines, n=1, cutoff=ALIKE)
+        return first + lines.index(alike[0]) if alike else there.lineno
 
     def placed(self, found: Diagnostic) -> Diagnostic:
         """A diagnostic of this state, moved to the corresponding line and column of the original script."""
@@ -101,7 +99,7 @@ class State:
     def in_original(self, message: str) -> str:
         """A message with the line numbers and names of this state replaced by those of the original script.
 
-        Messages that an earlier state recorded in the history already say "original line".
+        Messages that an earlier state recorded already say "original line".
         """
         return re.sub(
             r"\b(original )?line (\d+)",
@@ -109,8 +107,17 @@ class State:
             self._as_named(message),
         )
 
+    def recorded(self, message: str) -> str:
+        """The same, for a later state: its lines are marked as those of the original."""
+        return re.sub(r"\bline (?=\d)", "original line ", self.in_original(message))
+
     def _as_named(self, text: str) -> str:
         """A text with the buffers' own names instead of the expressions that replaced them."""
         for holder in filter(None, (self.history.storage, self.history.transition)):
             text = re.sub(rf"\b{re.escape(holder)}\[(['\"])(\w+)\1\]", r"\2", text)
         return text
+
+
+def _begins(stmt: ast.stmt) -> int:
+    """The line of a statement's first decorator, or its own."""
+    return min([d.lineno for d in getattr(stmt, "decorator_list", ())], default=stmt.lineno)

@@ -21,7 +21,7 @@ from transformer.transforms.gathering.training_object import understand
 def rewritten(program: Program) -> str:
     """The program without its object of class A."""
     state = State.first(program.code, 100)
-    return dissolved(state, understand(state.tree, state.tree.classes["A"]))
+    return dissolved(state, understand(state.tree, state.tree.classes["A"])).tree.code
 
 
 @pytest.mark.parametrize("program", programs("dissolve_same.txt"), ids=str)

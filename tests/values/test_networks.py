@@ -106,6 +106,10 @@ STEADY = {
     "a list that grows": built(
         "made = [nn.Linear(2, 2)]\nmade.append(nn.Tanh())\nmade += [nn.Tanh()]\nself.kept = nn.Sequential(*made)"
     ),
+    "a function of the constructor": built(
+        "width = 2\ndef start(n):\n    return nn.Sequential(nn.Linear(2, width))\nself.kept = start(3)",
+        before_loop="start = 1",
+    ),
     "an annotated number": built("size: int = 2\nself.kept: int = size"),
     "a number of math's": {**kept("math.pi"), "stdlib": "import math"},
     "an attribute of its own": built("self.one = 1\nself.kept = self.one + 1"),
@@ -262,6 +266,24 @@ CHANGING = {
         "agent": AGENT.replace(INIT, f"{INIT}        keep(self)\n", 1),
         "functions": "ALL = []\n\n\ndef keep(net):\n    ALL.append(net)\n\n\n",
     },
+    "a function of the constructor that keeps the layer": built(
+        "def start(n):\n    MADE.append(nn.Linear(2, n))\n    return MADE[-1]\nself.kept = start(3)", "MADE = []\n\n\n"
+    ),
+    "a function of the constructor that is bound twice": built(
+        "def start(n):\n    return nn.Linear(2, n)\nif args.seed:\n    start = other\nself.kept = start(3)"
+    ),
+    "a function of the constructor that is kept": built(
+        "def start(n):\n    return nn.Linear(2, n)\nself.kept, self.start = start(3), start"
+    ),
+    "a function of the constructor that is given to others": built(
+        "def start(n):\n    return nn.Linear(2, n)\nself.kept = nn.Linear(2, 2)\nother(start)"
+    ),
+    "a function of the constructor that sets an attribute": built(
+        "def start(n):\n    self.more = [n]\n    return nn.Linear(2, n)\nself.kept = start(3)"
+    ),
+    "a function of the constructor with what is not known": built(
+        "made = other()\ndef start(n):\n    return nn.Sequential(nn.Linear(2, n), made)\nself.kept = start(3)"
+    ),
     "a layer in a list of the script": built(
         "part = nn.Linear(2, 2)\nALL.append(part)\nself.kept = part", "ALL = []\n\n\n"
     ),

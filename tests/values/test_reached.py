@@ -92,8 +92,8 @@ MISSED = {
         ),
         "critic",
     ),
-    "what nobody knows": (minibatch(f"{POLICY} + torch.linalg.vector_norm(v_loss, ord=2)"), "critic"),
 }
+UNKNOWN = f"logged = unknown(v_loss)\n{POLICY} + torch.linalg.vector_norm(\n    v_loss, ord=2\n)"
 
 
 @pytest.mark.parametrize("title", MISSED)
@@ -108,10 +108,32 @@ def test_an_update_whose_loss_misses_parameters_stays_eager(title: str) -> None:
     assert any("update() is not compiled: the loss on line" in note for note in compiled.notes), compiled.notes
 
 
+def test_an_update_whose_loss_goes_through_unknown_code_says_so() -> None:
+    text = script(minibatch(UNKNOWN, functions="def unknown(x):\n    return sorted([x])"))
+    (step,) = (s for s in convert(text, select=CHOSEN).steps if s.transform.name == "one-graph")
+    assert isinstance(step.outcome, Skipped)
+    told, line = "through torch.linalg.vector_norm() on line ", text[: text.index("torch.linalg")].count("\n") + 1
+    assert (
+        f"it is not known whether the loss on line {line + 4} reaches agent.critic {told}{line}:" in step.outcome.reason
+    )
+
+
+NET = """\
+        def net(out):
+            return nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, out))
+
+        self.critic, self.actor = net(1), net(2)
+"""
+NESTED = "\n".join(line for line in PARTS["agent"].splitlines() if "nn.Sequential" not in line)
+NESTED = NESTED.replace("super().__init__()\n", f"super().__init__()\n{NET}")
+"""Layers that a function within __init__() makes."""
+
+
 @pytest.mark.parametrize(
     "parts",
     [
         minibatch(LOSS),
+        minibatch(LOSS, agent=NESTED),
         minibatch(f"{POLICY}\nif iteration % 2:\n    loss = loss + v_loss\nelse:\n    loss = loss + 2 * v_loss"),
         minibatch(f"{POLICY} + (0.5 if iteration > 2 else 0.0) * v_loss"),
         minibatch(f"{LOSS}\nif args.seed:\n    loss = 2 * loss"),

@@ -59,8 +59,7 @@ def recognise(state: State) -> State:
     history = replace(state.history, single_precision=single, replay=roles.phases.replay, in_turns=in_turns)
     state = state.knowing(replace(history, tensor_env=find_tensor_env(roles)))
     changing, other = (
-        {n: state.in_original(why).replace("line ", "original line ") for n, why in of.items()}
-        for of in (unsteady(state.roles), restructured(state.roles))
+        {n: state.recorded(why) for n, why in of.items()} for of in (unsteady(state.roles), restructured(state.roles))
     )
     return state.knowing(replace(state.history, unsteady=changing, restructured=other))
 

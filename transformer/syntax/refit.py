@@ -62,7 +62,9 @@ def refit(
             too_long = _longest(old) + column + inside <= source.width < _longest(new) + new_column + inside
             if old == formatted or too_long:
                 (again,) = cst.parse_module(source.laid_out(new, new_column + inside)).body
-                replaced[line] = again.with_changes(leading_lines=line.leading_lines)
+                assert isinstance(again, cst.SimpleStatementLine)
+                end = again.trailing_whitespace.with_changes(newline=line.trailing_whitespace.newline)
+                replaced[line] = again.with_changes(leading_lines=line.leading_lines, trailing_whitespace=end)
     return [cast(Line, line.visit(_Replace(replaced))) for line in lines]
 
 

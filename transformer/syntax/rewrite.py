@@ -4,14 +4,16 @@ Analyses read the `ast`, which is cheap to build and has positions; LibCST prese
 statement by statement: a transform names an `ast` statement, and the edit is made on the corresponding LibCST
 statement.
 
-Statements without edits stay byte for byte the same.
+Statements without edits stay byte for byte the same. All others are traced to the statements of the original that they
+come from, because reasons name the original's lines: the end of a statement's first line is a node of its own, which is
+kept by edits that change, move or copy the statement, and identifies it.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, TypeAlias, cast
 
@@ -35,11 +37,18 @@ class Pair(NamedTuple):
 class Source:
     """The LibCST form of a tree, which preserves every byte; each statement of the tree has a counterpart."""
 
-    def __init__(self, tree: Tree, width: int, module: cst.Module | None = None) -> None:
+    def __init__(
+        self,
+        tree: Tree,
+        width: int,
+        module: cst.Module | None = None,
+        origins: Mapping[cst.CSTNode, ast.stmt] | None = None,
+    ) -> None:
         self.tree = tree
         self.width = width
         """The maximum width of emitted lines."""
         self._module = module
+        self._origins = origins
 
     @cached_property
     def module(self) -> cst.Module:
@@ -52,6 +61,26 @@ class Source:
         pairs: dict[ast.stmt, Pair] = {}
         _pair(self.tree.root.body, self.module.body, pairs)
         return pairs
+
+    @cached_property
+    def origins(self) -> Mapping[cst.CSTNode, ast.stmt]:
+        """The statements of the original, by the ends of the lines that come from them."""
+        if self._origins is not None:
+            return self._origins
+        return {line_end(pair.line): stmt for stmt, pair in reversed(self.pairs.items())}
+
+    def origin(self, stmt: ast.stmt) -> ast.stmt | None:
+        """The statement of the original that a statement comes from; None if that is not known."""
+        return self.origins.get(line_end(self.pairs[stmt].line))
+
+    def with_new(self, new: Mapping[ast.stmt, Sequence[Line]]) -> Mapping[cst.CSTNode, ast.stmt]:
+        """The origins after edits; new lines come from where the statement did that they replace or are next to."""
+        found = dict(self.origins)
+        for stmt, lines in new.items():
+            if (origin := self.origin(stmt)) is not None:
+                for end in (end for line in lines for end in _line_ends(line)):
+                    found.setdefault(end, origin)
+        return found
 
     def laid_out(self, code: str, column: int) -> str:
         """Emitted code, broken into lines for a column, with the file's unit of indentation."""
@@ -95,6 +124,30 @@ def _pair_parts(stmt: Any, node: Any, pairs: dict[ast.stmt, Pair]) -> None:
             _pair_parts(sub, part, pairs)
     if isinstance(getattr(node, "finalbody", None), cst.Finally):
         _pair(stmt.finalbody, node.finalbody.body.body, pairs)
+
+
+def line_end(line: Any) -> cst.Newline:
+    """The end of the first line of a statement, or of a part of one such as `else`; it identifies the statement."""
+    if isinstance(line, cst.Match):
+        ends = line.whitespace_after_colon
+    elif isinstance(line, cst.SimpleStatementLine):
+        ends = line.trailing_whitespace
+    else:
+        ends = line.body.header if isinstance(line.body, cst.IndentedBlock) else line.body.trailing_whitespace
+    newline: cst.Newline = ends.newline
+    return newline
+
+
+def _line_ends(node: Any) -> Iterator[cst.CSTNode]:
+    """Those of a statement and of all statements inside it."""
+    yield line_end(node)
+    if isinstance(block := getattr(node, "body", None), cst.IndentedBlock):
+        for line in block.body:
+            yield from _line_ends(line)
+    parts = [getattr(node, "orelse", None), getattr(node, "finalbody", None)]
+    for part in (*parts, *getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+        if part is not None:
+            yield from _line_ends(part)
 
 
 class Edits:
@@ -177,8 +230,24 @@ class Edits:
         """`stmt` with the expression edits so far, as a LibCST line, to move it elsewhere."""
         return _Rebuild(self._source, self).line_of(stmt)
 
+    def applied(self) -> Source:
+        """The edited script.
+
+        Raises:
+            SyntaxError: the new text is not Python.
+        """
+        code, module = self.apply()
+        source = self._source
+        if code == source.tree.code:
+            return source
+        new: dict[ast.stmt, list[Line]] = {}
+        for edits in (self._replaced, self._before, self._after):
+            for stmt, lines in edits.items():
+                new.setdefault(stmt, []).extend(lines)
+        return Source(Tree(code), source.width, module, source.with_new(new))
+
     def apply(self) -> tuple[str, cst.Module]:
-        """The edited script: its text and its LibCST tree."""
+        """The text of the edited script, and its LibCST tree."""
         if not self:
             return self._source.tree.code, self._source.module
         module = _Rebuild(self._source, self).module()
@@ -301,7 +370,9 @@ class _Rebuild:
     def _split(self, line: cst.SimpleStatementLine) -> list[tuple[ast.stmt, cst.SimpleStatementLine]]:
         parts: list[tuple[ast.stmt, cst.SimpleStatementLine]] = []
         for i, small in enumerate(line.body):
-            one = cst.SimpleStatementLine([small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)])
+            end = cst.TrailingWhitespace(newline=line.trailing_whitespace.newline)
+            body = [small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)]
+            one = cst.SimpleStatementLine(body, trailing_whitespace=end)
             if i == 0:
                 one = one.with_changes(leading_lines=line.leading_lines)
             if i == len(line.body) - 1:

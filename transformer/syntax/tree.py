@@ -289,6 +289,18 @@ class Tree:
         around = (n for n in self.ancestors(call) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)))
         return None if any(name in parameters(f) for f in around) else function
 
+    def helper_called(self, call: ast.Call) -> ast.FunctionDef | None:
+        """The same, or a function defined by a function around the call, which may read that one's variables."""
+        if (function := self.function_called(call)) is not None or not isinstance(call.func, ast.Name):
+            return function
+        for outer in self.ancestors(call):
+            if isinstance(outer, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+                found = [n for n in walk(outer) if _binds(n, call.func.id)]
+                if found:
+                    only = found[0] if len(found) == 1 else None
+                    return only if isinstance(only, ast.FunctionDef) and self.parents[only] is outer else None
+        return None
+
     def _only_imported_above(self, function: ast.FunctionDef, call: ast.Call) -> bool:
         """Whether the module only imports a function's name above its definition, and makes the call below it.
 
@@ -375,3 +387,13 @@ def _undent(text: str, column: int) -> str:
         if '"""' not in text and "'''" not in text:
             return "".join([lines[0], *(line[column:] if line.strip() else line for line in lines[1:])])
     return text
+
+
+def _binds(node: ast.AST, name: str) -> bool:
+    """Whether a node alone binds, deletes or declares a name."""
+    if isinstance(node, ast.Name):
+        return node.id == name and not isinstance(node.ctx, ast.Load)
+    if isinstance(node, (ast.Global, ast.Nonlocal)):
+        return name in node.names
+    bound = node.arg if isinstance(node, ast.arg) else getattr(node, "asname", None) or getattr(node, "name", None)
+    return bound == name or getattr(node, "rest", None) == name

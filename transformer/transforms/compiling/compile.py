@@ -205,9 +205,7 @@ def stays_eager(roles: Roles, update: ast.FunctionDef, passes: int, moved: ast.e
     if (scalar := _trained_in_float64(roles, update)) is not None:
         return f"line {scalar.lineno} trains a number in float64, of which compiled code has no gradient; use float32"
     if (missed := unreached(roles, update, computed_back)) is not None:  # what one-graph has traced, it has checked
-        return (
-            f"{missed}, and compiled code makes zeros of a missing gradient; use a network only for what the loss needs"
-        )
+        return f"{missed.why}, and compiled code makes zeros of a missing gradient; {missed.advice}"
     if passes > 1:
         several = len({unparse(receiver(n)) for n in walk(update) if calls_method(n, "step")}) > 1
         apart = "let zero_grad(), backward() and step() of each follow one another, once"

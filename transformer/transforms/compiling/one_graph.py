@@ -140,7 +140,7 @@ def apply(state: State) -> Rewrite:
     ]
     for definition in by_update:
         if (missed := unreached(roles, definition, computed_back)) is not None:
-            raise Skip(f"{missed}: eager code leaves such a gradient None, but compiled code makes it zeros")
+            raise Skip(f"{missed.why}: eager code leaves a missing gradient None, but compiled code makes it zeros")
     if tree.names.taken("inspect") and tree.imports.get("inspect") != "inspect":
         raise Skip("the name inspect is not the standard module")
     obstacles = [stays_eager(roles, definition, 1, None) for definition in updates]
@@ -550,8 +550,8 @@ def _check_pass(tree: Tree, one: _Pass, passes: Sequence[_Pass]) -> None:
             raise Skip(f"line {call.lineno} runs under another condition than its backward pass")
     if _apart(tree, one):
         raise Skip(
-            f"between the backward passes on lines {one.backwards[0].lineno} and "
-            f"{one.backwards[-1].lineno} stands something else"
+            f"between the backward passes on line {one.backwards[0].lineno} and "
+            f"line {one.backwards[-1].lineno} stands something else"
         )
 
 

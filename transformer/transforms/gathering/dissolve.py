@@ -69,32 +69,30 @@ def apply(state: State) -> Rewrite:
 
 def _dissolved(state: State, cls: ast.ClassDef) -> State:
     parts = understand(state.tree, cls)
-    code = dissolved(state, parts)
-    gathered, kept = gather(state.rewritten(code))
+    split = dissolved(state, parts)
+    gathered, kept = gather(split)
     if not recognised(gathered.roles) or getattr(gathered.roles.scope, "name", None) != getattr(
         parts.scope, "name", None
     ):
         if kept:
             raise Stays(next(iter(kept.values())))
         raise Kept("without it no training loop would be known", "step and learn in one loop, where the object is made")
-    return state.rewritten(code)
+    return split.rewritten(split.source.module, {})  # a new tree, in which no names have been given out
 
 
-def dissolved(state: State, parts: Dissolved) -> str:
+def dissolved(state: State, parts: Dissolved) -> State:
     """The script without the object.
 
     Raises:
         NotInlined: the body of `__init__` cannot be moved to where the object was made.
     """
     init = state.tree.names.fresh("init")
-    split = state.rewritten(_Module(state, parts, init).code())
+    module = _Module(state, parts, init)
+    split = state.rewritten(module.changed(), module.made)
     only = next((c for f, c in only_calls(split.roles).items() if f.name == init), None)
     if only is None:
         raise NotInlined("the call of its __init__() is not seen as the only one", "make one object of it, once")
-    try:
-        return inlined(split, only).tree.code
-    except NotInlined as why:  # its line numbers are of an intermediate text
-        raise Stays(split.in_original(str(why)).replace("line ", "original line ")) from None
+    return inlined(split, only)
 
 
 class _Module(cst.CSTTransformer):
@@ -108,10 +106,12 @@ class _Module(cst.CSTTransformer):
         self._stmt = pairs[parts.stmt].line
         self._scope = pairs[parts.scope].node if isinstance(parts.scope, ast.FunctionDef) else None
         self._inside = 0 if self._scope is None else -1
+        self.made: dict[ast.stmt, list[cst.SimpleStatementLine]] = {}
+        """New lines, in the place of the statement that makes the object or of the class's constants."""
 
-    def code(self) -> str:
-        """The new text."""
-        return self._state.source.module.visit(self).code
+    def changed(self) -> cst.Module:
+        """The new module."""
+        return self._state.source.module.visit(self)
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:  # noqa: N802
         """Look for the scope that makes the object, no deeper."""
@@ -166,6 +166,7 @@ class _Module(cst.CSTTransformer):
             lines[-1] = lines[-1].with_changes(trailing_whitespace=updated_node.trailing_whitespace)
         first, *others = lines
         first = first.with_changes(leading_lines=updated_node.leading_lines)
+        self.made[self._parts.stmt] = [first, *others]
         if self._scope is not None:
             return cst.FlattenSentinel([*self._functions(1), first, *others])
         return cst.FlattenSentinel([first, *others])
@@ -207,6 +208,7 @@ class _Module(cst.CSTTransformer):
             column = self._parts.scope.body[0].col_offset if self._scope is not None else 0
             (line,) = refit([function], as_function.before, self._state.source, method.col_offset, column)
             made.append(cast(cst.FunctionDef, line))
+            self.made |= as_function.made
         doc = ast.get_docstring(parts.cls)
         words = [cst.EmptyLine(comment=cst.Comment(f"# {line}".rstrip())) for line in (doc or "").splitlines()]
         outside = _Comments()
@@ -241,7 +243,8 @@ class _Method(Remembering):
 
     def __init__(self, state: State, parts: Dissolved, method: ast.FunctionDef, name: str) -> None:
         super().__init__()
-        self._parts, self._name = parts, name
+        self._parts, self._name, self._tree = parts, name, state.tree
+        self.made: dict[ast.stmt, list[cst.SimpleStatementLine]] = {}
         self._receiver = first_parameter(method)
         self._method = state.source.pairs[method].node
         self._names = dict(parts.names)
@@ -302,7 +305,10 @@ class _Method(Remembering):
                 lines = [cst.SimpleStatementLine(cast(Sequence[cst.BaseSmallStatement], lines))]
             place = 1 if updated_node.get_docstring() is not None else 0
             if original_node is self._init:
-                declared += [_line(f"{self._names[n]} = {ast.unparse(c)}") for n, c in self._parts.constants.items()]
+                for name, value in self._parts.constants.items():
+                    line = _line(f"{self._names[name]} = {ast.unparse(value)}")
+                    self.made[self._tree.statement(value)] = [line]
+                    declared.append(line)
             lines[place:place] = declared
             block = updated_node.body
             block = block if isinstance(block, cst.IndentedBlock) else cst.IndentedBlock([])

@@ -16,7 +16,7 @@ from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import is_static, parameters, unparse
 from transformer.syntax.refit import Remembering, refit
-from transformer.syntax.rewrite import Edits, Line, lines_of
+from transformer.syntax.rewrite import Edits, Line, line_end, lines_of
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import ALL, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.gathering.inlining import Inlining, NotInlined, plan
@@ -102,8 +102,7 @@ def gather(state: State) -> tuple[State, dict[str, str]]:
             now = inlined(now, only)
         except NotInlined as refused:
             where = f"{only.function.name}() (line {only.function.lineno})"
-            reason = f"{where} cannot replace its call: {refused}"
-            kept[only.function.name] = now.in_original(reason).replace("line ", "original line ")
+            kept[only.function.name] = now.recorded(f"{where} cannot replace its call: {refused}")
     return now, kept
 
 
@@ -132,7 +131,11 @@ def inlined(state: State, only: OnlyCall) -> State:
         if after is not None:
             calls = only_calls(after.roles, by_name=False)
             state, only = after, next(c for f, c in calls.items() if unparse(f) == text)
-    inlining = plan(state, only)
+    try:
+        inlining = plan(state, only)
+    except NotInlined as why:  # its line numbers are those of this state
+        why.args = (state.recorded(str(why)),)
+        raise
     edits, stmt = Edits(state.source), inlining.stmt
     renamed = _Rename(inlining.names)
     doc = ast.get_docstring(only.function)
@@ -280,7 +283,8 @@ def _under_the_opposite(guard: Line, lines: list[Line], otherwise: list[Line]) -
         opposite = cst.parse_expression(f"not {code}" if bare else f"not ({code})")
     comments = [cst.EmptyLine(comment=c) for c in _comments(guard.body)]
     orelse = cst.Else(cst.IndentedBlock(otherwise)) if otherwise else None
-    return cst.If(opposite, cst.IndentedBlock(lines), orelse, leading_lines=[*guard.leading_lines, *comments])
+    block = cst.IndentedBlock(lines, header=cst.TrailingWhitespace(newline=line_end(guard)))
+    return cst.If(opposite, block, orelse, leading_lines=[*guard.leading_lines, *comments])
 
 
 def _comments(node: cst.CSTNode) -> Iterator[cst.Comment]:

@@ -105,9 +105,10 @@ class _Planner:
             if isinstance(node, (ast.Yield, ast.YieldFrom, ast.Await)):
                 raise NotInlined(f"line {node.lineno} has a {type(node).__name__.lower()}", "return a list instead")
             if isinstance(node, (ast.Global, ast.Nonlocal)) and not self.is_owner(node):
-                raise NotInlined(
-                    f"line {node.lineno} binds variables of another function or of the module", "return them"
-                )
+                stores = (n for n in walk(function) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load))
+                bound = min((n for n in stores if n.id in node.names), key=lambda n: n.lineno, default=None)
+                name, line = (node.names[0], node.lineno) if bound is None else (bound.id, bound.lineno)
+                raise NotInlined(f"line {line} sets {name}, which lasts beyond the call", "set it where the call is")
             if isinstance(node, ast.Name) and node.id in ("locals", "vars", "eval", "exec", "super", "__class__"):
                 raise NotInlined(f"line {node.lineno} uses {node.id}", "name what it stands for")
             if isinstance(node, ast.Attribute) and node.attr.startswith("__") and not node.attr.endswith("__"):

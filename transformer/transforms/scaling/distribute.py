@@ -111,7 +111,9 @@ def _average(roles: Roles, edits: Edits, average: str) -> Sequence[str]:
         raise Skip("the gradients are not computed by separate statements of the minibatch that always run")
     first, last = block.index(passes[0]), block.index(passes[-1])
     if last - first != len(passes) - 1:
-        raise Skip(f"between the backward passes on lines {passes[0].lineno} and {passes[-1].lineno} is something else")
+        raise Skip(
+            f"between the backward passes on line {passes[0].lineno} and line {passes[-1].lineno} is something else"
+        )
     whole = walk(ast.parse(roles.history.original))
     if found != sum(method(n) == "backward" for n in whole) or any(getattr(n, "attr", "") == "autograd" for n in whole):
         raise Skip("gradients are also computed elsewhere, or by torch.autograd")

@@ -140,9 +140,10 @@ class Values:
         given = {n: v for n, v in matched.given.items() if v is not receiver}
         return Frame(function, matched.defaults | given, caller)
 
-    def function_called(self, call: ast.Call) -> ast.FunctionDef | None:
-        """The function of this file that a call certainly runs: it is not decorated."""
-        function = self._tree.function_called(call)
+    def function_called(self, call: ast.Call, *, local: bool = False) -> ast.FunctionDef | None:
+        """The function of this file that a call certainly runs: it is not decorated; `local`: or one around the call
+        defines it."""
+        function = self._tree.helper_called(call) if local else self._tree.function_called(call)
         plain = function is not None and all(self._tree.calls(d, *NO_GRAD) for d in function.decorator_list)
         return function if plain else None
 
@@ -188,13 +189,18 @@ class Values:
             elif isinstance(frame.scope, ast.FunctionDef) and name in parameters(frame.scope):
                 return UNKNOWN
             elif not parts and isinstance(frame.scope, ast.FunctionDef):
-                return self._name(name, Frame(self._tree.scope_of(frame.scope)))
+                return self._name(name, self._around(frame))
             elif not isinstance(frame.scope, ast.FunctionDef) or frame.scope is self._roles.scope:
                 if name in self.set_in_training:
                     return UNKNOWN
             return NONE.union(*parts) if parts else UNKNOWN
         finally:
             self._busy.discard(key)
+
+    def _around(self, frame: Frame) -> Frame:
+        """The frame of the scope around a function: that of its caller, if that scope calls it."""
+        outer, caller = self._tree.scope_of(frame.scope), frame.caller
+        return caller if caller is not None and caller.scope is outer else Frame(outer)
 
     def _bound_by(self, stmt: ast.stmt, name: str, frame: Frame) -> Leaves | None:
         """What a statement binds a name to, or adds to its list; None if it does neither."""
@@ -283,7 +289,7 @@ class Values:
             number = len(call.args) == 1 if last in REDUCING else last in ELEMENTWISE and "list" not in given
             result = NUMBER if number and not call.keywords else NUMBER | LIST
             return result if given <= NUMBER | LIST else UNKNOWN
-        function = self.function_called(call)
+        function = self.function_called(call, local=True)
         if function is not None:
             inner = self.enter(function, call, frame)
             returned = [s.value for s in statements(function.body) if isinstance(s, ast.Return)]

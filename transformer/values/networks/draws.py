@@ -117,7 +117,7 @@ def _ends_dense(tree: Tree, module: ast.expr, depth: int = 6) -> bool:
     if name == "torch.nn.Sequential":
         last = module.args[-1] if module.args and not module.keywords else None
         return last is not None and _ends_dense(tree, last, depth - 1)
-    helper = tree.function_called(module)
+    helper = tree.helper_called(module)
     if helper is None or helper.decorator_list:
         return False
     returns = [n for n in walk(helper) if isinstance(n, ast.Return)]

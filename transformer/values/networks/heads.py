@@ -225,7 +225,7 @@ class Heads:
 
     def _returned(self, call: ast.expr) -> list[ast.expr]:
         """What a function of this file may return for a call such as `mlp(2, 1)` or `layer_init(nn.Linear(2, 1))`."""
-        function = self._tree.function_called(call) if isinstance(call, ast.Call) else None
+        function = self._tree.helper_called(call) if isinstance(call, ast.Call) else None
         matched = bind_arguments(function, call) if function is not None and isinstance(call, ast.Call) else None
         if function is None or matched is None:
             return []

@@ -313,7 +313,8 @@ class Parts:
         """Check what a constructor does, or a function of this file that it calls."""
         local = {*parameters(function), *(n for s in statements(function.body) for n in access(s).binds)}
         for stmt in statements(function.body):
-            self._check_plain(stmt)
+            if not self._is_only_called(stmt):
+                self._check_plain(stmt)
             for target in stores(stmt):
                 kept = isinstance(target, ast.Attribute) and _is(target.value, own)
                 value = getattr(target, "attr", "") in ("data", "weight", "bias", "requires_grad")
@@ -323,11 +324,19 @@ class Parts:
                 if isinstance(node, ast.Call):
                     self._call_of_constructor(node, frame, own)
 
+    def _is_only_called(self, stmt: ast.stmt) -> bool:
+        """Whether a statement defines a function that is only called, so that its calls are all that is to check."""
+        if not isinstance(stmt, ast.FunctionDef) or stmt.decorator_list:
+            return False
+        around = walk(self._tree.scope_of(stmt))
+        uses = (self._tree.parents[n] for n in around if isinstance(n, ast.Name) and n.id == stmt.name)
+        return all(isinstance(call, ast.Call) and self._tree.helper_called(call) is stmt for call in uses)
+
     def _call_of_constructor(self, call: ast.Call, frame: Frame, own: str) -> None:
         name, func = self._tree.qualified(call.func) or "", call.func
         if name.startswith("torch.nn.init.") or self._values.makes_module(call, frame):
             return
-        function = self._values.function_called(call)
+        function = self._values.function_called(call, local=True)
         known = name.startswith(COMPUTING) and not name.startswith((*STATEFUL, "torch.nn."))
         known = known or self._tree.names.builtin(func) in PURE | {"super"}
         if function is not None:

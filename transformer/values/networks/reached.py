@@ -104,9 +104,15 @@ class _Value:
     none: bool = False
     truth: bool | None = None
     """For a constant, its truth value."""
+    through: frozenset[tuple[str, ast.expr]] = field(default=frozenset(), compare=False)
+    """Parameters to which gradients may flow, each with the expression of which it is not known whether they do."""
 
     def part(self, index: int | None) -> _Value:
         """An element of a sequence; if the index is unknown, what holds for all elements."""
+        found = self._part(index)
+        return replace(found, through=self.through | found.through) if self.through else found
+
+    def _part(self, index: int | None) -> _Value:
         if self.path:
             return replace(self, path=f"{self.path}[{'' if index is None else index}]")
         if self.parts is not None:
@@ -128,7 +134,8 @@ PLAIN = _Value()
 def _joined(values: Iterable[_Value]) -> _Value:
     """A value computed from all of these values."""
     found = list(values)
-    return _Value(NOTHING.union(*(v.must for v in found)), NOTHING.union(*(v.may for v in found)))
+    through = frozenset[tuple[str, ast.expr]]().union(*(v.through for v in found))
+    return _Value(NOTHING.union(*(v.must for v in found)), NOTHING.union(*(v.may for v in found)), through=through)
 
 
 def _any_of(values: Sequence[_Value]) -> _Value:
@@ -143,9 +150,20 @@ def _perhaps(values: Iterable[_Value]) -> _Value:
     return _Value(NOTHING, _joined(values).may)
 
 
+@dataclass(frozen=True)
+class Missed:
+    """A parameter that a loss may not reach."""
+
+    why: str
+    advice: str
+
+
+KNOWN = "compute the loss with torch's layers and functions"
+
+
 def unreached(
     roles: Roles, update: ast.FunctionDef, backward: Callable[[ast.Call], Sequence[ast.expr] | None]
-) -> str | None:
+) -> Missed | None:
     """Why the passes of an update may not reach a parameter that they compute with; None if they reach all.
 
     Args:
@@ -158,9 +176,8 @@ def unreached(
     for _ in range(WAYS):
         if not open_ways:
             never = min(empty - reaching, key=lambda c: c.lineno, default=None)
-            return (
-                None if never is None else f"it is not known which parameters the loss on line {never.lineno} reaches"
-            )
+            loss = "" if never is None else f"the loss on line {never.lineno}"
+            return Missed(f"it is not known which parameters {loss} reaches", KNOWN) if loss else None
         way = _Way(roles, update, backward, open_ways.pop())
         try:
             found = way.fault()
@@ -168,14 +185,14 @@ def unreached(
             open_ways += [{**way.choices, str(fork): outcome} for outcome in (False, True)]
             continue
         except _Unknown as why:
-            return f"it is not known which parameters the loss reaches: {why}"
+            return Missed(f"it is not known which parameters the loss reaches: {why}", KNOWN)
         except RecursionError:
-            return "it is not known which parameters the loss reaches"
+            return Missed("it is not known which parameters the loss reaches", KNOWN)
         if found is not None:
             return found
         reaching |= way.reaching
         empty |= way.empty
-    return "it has too many conditions to tell which parameters the loss reaches"
+    return Missed("it has too many conditions to tell which parameters the loss reaches", "use fewer conditions")
 
 
 def computed_back(call: ast.Call) -> list[ast.expr] | None:
@@ -238,8 +255,10 @@ class _Way:
         ]
         self._read = {unparse(n) for n in walk(update) if isinstance(getattr(n, "ctx", None), ast.Load)}
         self._off = 0
+        self._parts: list[list[_Value]] = [[]]
+        """The values of the parts of each expression that is being evaluated."""
 
-    def fault(self) -> str | None:
+    def fault(self) -> Missed | None:
         """A parameter that a pass does not reach on this path."""
         frame = _Frame(self._update, "", {}, scope_access(self._update.body).binds)
         with suppress(_Return, _Done):
@@ -254,8 +273,17 @@ class _Way:
             used = NOTHING.union(*(v.may for p in summed for n, v in p.values.items() if n in self._read))
             used = used.union(*(p.loss.may for p in summed))
             missed = sorted(t for t in used - must if self._is_held(t, optimizers))
+            through = [one for p in summed for one in p.loss.through if one[0] in missed]
+            if through:
+                token, unclear = min(through, key=lambda one: (one[0], one[1].lineno, one[1].col_offset))
+                text = f"{unparse(unclear.func)}()" if isinstance(unclear, ast.Call) else unparse(unclear)
+                reaches = f"the loss on line {call.lineno} reaches {token} through {text} on line {unclear.lineno}"
+                return Missed(f"it is not known whether {reaches}", KNOWN)
             if missed:
-                return f"the loss on line {call.lineno} does not always reach {missed[0]}, with which it is computed"
+                return Missed(
+                    f"the loss on line {call.lineno} does not always reach {missed[0]}, with which it is computed",
+                    "use a network only for what the loss needs",
+                )
         return None
 
     def _sums(self) -> Iterator[tuple[list[_Pass], list[Optimizer]]]:
@@ -472,7 +500,16 @@ class _Way:
     # expressions
 
     def _value(self, frame: _Frame, node: ast.expr, depth: int) -> _Value:
-        value = self._computed(frame, node, depth)
+        self._parts.append([])
+        try:
+            value = self._computed(frame, node, depth)
+        finally:
+            parts = _joined(self._parts.pop())
+        unclear = {(t, node) for t in (parts.must & value.may) - value.must}
+        unclear.update(one for one in parts.through if one[0] in value.may)
+        if unclear:
+            value = replace(value, through=value.through | unclear)
+        self._parts[-1].append(value)
         if self._off and (value.must or value.may):
             return replace(value, must=NOTHING, may=NOTHING, parts=None, opaque="")
         return value
@@ -670,7 +707,7 @@ class _Way:
         if any(name.startswith("torch.nn.") for name in names_of):
             return True
         # a function of this file that makes one
-        made = [self._tree.function_called(c) for c in calls]
+        made = [self._tree.helper_called(c) for c in calls]
         inner = [n for f in made if f is not None for n in walk(f) if isinstance(n, ast.Call)]
         return any((self._tree.qualified(c.func) or "").startswith("torch.nn.") for c in inner) and all(
             self._is_unconditional(cls) for c in inner if (cls := self._tree.classes.get(unparse(c.func))) is not None

@@ -114,7 +114,7 @@ class Rowwise:
             return None if known else f"line {call.lineno} makes a {text}, which uses more than one row or is costly"
         if isinstance(call.func, ast.Name) and call.func.id in self._tree.classes:
             return Rowwise(self._roles, self._tree.classes[call.func.id], self._seen).obstacle()
-        helper = self._tree.function_called(call)
+        helper = self._tree.helper_called(call)
         if helper is not None and helper not in self._seen:
             self._seen.add(helper)
             for inner in (n for n in walk(helper) if isinstance(n, ast.Call)):

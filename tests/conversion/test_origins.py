@@ -1,0 +1,59 @@
+"""Lines that reasons name: each is the line of the original from which a statement comes, however it has changed."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from transformer import convert
+from transformer.state import State
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+QUICK = {"acts_into_memory", "deep_q", "in_methods", "learner_of_a_runner", "twin_critics", "two_optimizers"}
+NUMBER = re.compile(r"  #@(\d+)$")
+
+
+def numbered(code: str) -> str:
+    """A script in which a comment behind each statement's first line, if it fits there, says which line that is.
+
+    Comments stay with their statements, so they tell where these were.
+    """
+    lines = code.split("\n")
+    for stmt in (n for n in ast.walk(ast.parse(code)) if isinstance(n, ast.stmt)):
+        one_line = stmt.lineno == stmt.end_lineno or lines[stmt.lineno - 1].endswith(":")
+        text = isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Constant)
+        if one_line and not text and "#" not in lines[stmt.lineno - 1]:
+            lines[stmt.lineno - 1] += f"  #@{stmt.lineno}"
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    "fixture",
+    [
+        pytest.param(f, id=f.stem, marks=() if f.stem in QUICK else pytest.mark.slow)
+        for f in sorted(FIXTURES.glob("*.py"))
+    ],
+)
+def test_each_statement_is_traced_to_its_line(fixture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    states: dict[str, State] = {}
+    made = State.__init__
+
+    def remembering(self: State, *args: object) -> None:
+        made(self, *args)  # type: ignore[arg-type]
+        states[self.tree.code] = self
+
+    monkeypatch.setattr(State, "__init__", remembering)
+    assert convert(numbered(fixture.read_text(encoding="utf-8"))).converted
+    wrong, right = [], 0
+    for state in states.values():
+        lines = state.tree.code.split("\n")
+        for stmt in (n for n in ast.walk(state.tree.root) if isinstance(n, ast.stmt)):
+            told = NUMBER.search(lines[stmt.lineno - 1])
+            if told is not None and state.origin(stmt.lineno) != int(told[1]):
+                wrong.append((lines[stmt.lineno - 1], state.origin(stmt.lineno)))
+            right += told is not None
+    assert not wrong
+    assert right > 100
