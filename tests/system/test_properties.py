@@ -54,6 +54,7 @@ def test_the_template_is_fully_converted() -> None:
         "narrow-observations",
         "acting-method",
         "acting-statements",
+        "step-networks",
         "auxiliary-update",
         "plain-sizes",
         "channels-last",

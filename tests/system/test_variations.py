@@ -22,6 +22,7 @@ NOT_NEEDED = {
     "inline": "rollout and update are already in one training loop",
     "acting-method": "the call that chooses the actions already has a name",
     "acting-statements": "the code that chooses the actions already has a name",
+    "step-networks": "a step calls no network but the one that chooses the actions",
     "auxiliary-update": "the minibatch loop is the only one that steps an optimizer",
     "plain-sizes": "no network uses a space's number of actions as a size",
 }

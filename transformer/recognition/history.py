@@ -67,6 +67,8 @@ class History:
     """Its meaning: a network, or a method of it, as written."""
     act: str | None = None
     """The function that only draws the actions, which compiled steps call instead of the policy."""
+    step_networks: tuple[str, ...] = ()
+    """The functions that call other networks in a step."""
     policy_others: tuple[str, ...] = ()
     """Its arguments that are not known to be tensors or tuples of tensors, as written."""
     storage: str | None = None

@@ -28,6 +28,7 @@ from transformer.transforms.rollout import (
     policy,
     rollout,
     sampling,
+    step_networks,
     storage,
 )
 from transformer.transforms.scaling import async_envs, checkpoint, distribute
@@ -75,6 +76,7 @@ ORDER: tuple[Transform, ...] = (
     evaluate_once.TRANSFORM,
     acting_method.TRANSFORM,
     acting_statements.TRANSFORM,
+    step_networks.TRANSFORM,
     rollout.TRANSFORM,
     gae.TRANSFORM,
     update.TRANSFORM,

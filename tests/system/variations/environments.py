@@ -174,5 +174,6 @@ VARIATIONS = [
                     advantages[t] = lastgaelam = delta + args.gamma * args.gae_lambda * nextnonterminal * lastgaelam
             """,
         },
+        {"step-networks": None},
     ),
 ]

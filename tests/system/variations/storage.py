@@ -16,7 +16,7 @@ VARIATIONS = [
                     action, logprob, _, _ = agent.get_action_and_value(obs[step])
             """
         },
-        {"evaluate-once": "passes the policy more than the observations"},
+        {"evaluate-once": "passes the policy more than the observations", "step-networks": None},
     ),
     Variation(
         "a flag for one environment, broadcast into the first row",

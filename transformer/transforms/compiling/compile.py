@@ -92,7 +92,7 @@ def apply(state: State) -> Rewrite:
             eager.append(f"{name}() is not compiled: {why}")
         else:
             functions.append(name)
-    functions += facts.target_updates
+    functions += (*facts.target_updates, *facts.step_networks)
     if not functions and not facts.policy and not facts.act:
         raise Skip("; ".join(eager) or "neither policy nor update() could be made a function", headlines=eager)
     notes = [*eager]

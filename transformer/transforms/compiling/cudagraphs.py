@@ -128,6 +128,8 @@ def _obstacles(roles: Roles) -> dict[str, str | None]:
     found: dict[str, str | None] = {}
     if facts.policy:
         found[facts.policy] = checks or _against_policy(roles, capture)
+    for name in facts.step_networks:
+        found[name] = checks or capture.obstacle(roles.tree.definition(name))
     for role in ("gae", "update"):
         if role in facts.functions:
             function = facts.functions[role]

@@ -547,9 +547,20 @@ def _kept_once(roles: Roles, cls: ast.ClassDef) -> Iterator[tuple[str, Frame, as
         for n in roles.tree.of(ast.Subscript)
         if not isinstance(n.ctx, ast.Load) and isinstance(n.value, ast.Attribute)
     }
+    frame = _frame_of_only_call(roles, cls, constructor) or Frame(constructor)
     for name, value in kept:
         if value is not None and [n for n, _ in kept].count(name) == 1 and name not in elsewhere:
-            yield name, Frame(constructor), value
+            yield name, frame, value
+
+
+def _frame_of_only_call(roles: Roles, cls: ast.ClassDef, constructor: ast.FunctionDef) -> Frame | None:
+    """The constructor as the only call of its class runs it; None if the file mentions the class elsewhere."""
+    tree = roles.tree
+    mentions = [n for n in tree.of(ast.Name) if n.id == cls.name]
+    call = tree.parents[mentions[0]] if len(mentions) == 1 else None
+    if not isinstance(call, ast.Call) or call.func is not mentions[0]:
+        return None
+    return Values(roles, no_class).enter(constructor, call, Frame(tree.scope_of(call)))
 
 
 def _in_constructor(roles: Roles, node: ast.Attribute) -> bool:
