@@ -15,6 +15,8 @@ PENALTY = (
     "penalty = torch.tensor(0.5, requires_grad=True)\n"
     "penalty_optimizer = optim.Adam([penalty], lr=0.1)"
 )
+LATE = {"optimize": "loss.backward()\noptimizer.step()\noptimizer.zero_grad()"}
+"""An update that clears for the next minibatch."""
 STEPS = "penalty_optimizer.zero_grad()\n{}.backward()\npenalty_optimizer.step()"
 
 
@@ -37,20 +39,24 @@ APART = {
     "through a name": "price = penalty * 2\n" + STEPS.format("(price + 1)"),
     "through a method": STEPS.format("penalty.exp()"),
 }
+UNKNOWN = {
+    "the network": STEPS.format("(penalty * agent.get_value(obs).mean())"),
+    "a call that is not seen through": STEPS.format("(penalty * make(rewards))"),
+    "a name that nobody binds": STEPS.format("(penalty * unknown)"),
+    "a name that a loop binds": "for factor in (1, 2):\n    pass\n" + STEPS.format("(penalty * factor)"),
+}
+"""Passes that may leave the network gradients."""
 BESIDE = {
     "gradients": "print(penalty.grad)",
     "no optimizer": "(penalty * 2).backward()",
     "another step": "(penalty * 2).backward()\nscaler.step(optimizer)",
     "nothing cleared": "(penalty * 2).backward()\npenalty_optimizer.step()",
-    "the network": STEPS.format("(penalty * agent.get_value(obs).mean())"),
-    "a call that is not seen through": STEPS.format("(penalty * make(rewards))"),
-    "a name that nobody binds": STEPS.format("(penalty * unknown)"),
-    "a name that a loop binds": "for factor in (1, 2):\n    pass\n" + STEPS.format("(penalty * factor)"),
+    "a minibatch between": STEPS.format("(penalty * agent.get_value(obs).mean())").replace("\n", "\nupdate()\n", 1),
     "the optimizer itself": "optimizer.zero_grad()\n(penalty * 2).backward()\noptimizer.step()",
 }
 
 
-@pytest.mark.parametrize("below", APART.values(), ids=APART)
+@pytest.mark.parametrize("below", [*APART.values(), *UNKNOWN.values()], ids=[*APART, *UNKNOWN])
 def test_what_meets_no_other_gradient(below: str) -> None:
     assert found(below) is None
 
@@ -60,9 +66,19 @@ def test_what_may(below: str) -> None:
     assert found(below) is not None
 
 
+@pytest.mark.parametrize("below", UNKNOWN.values(), ids=UNKNOWN)
+def test_what_may_leave_some_to_an_update_that_clears_late(below: str) -> None:
+    assert found(below, **LATE) is not None
+
+
+def test_what_may_leave_some_that_the_update_clips() -> None:
+    clips = PARTS["optimize"].replace("agent.parameters()", "[penalty]")
+    assert found(UNKNOWN["the network"], optimize=clips) is not None
+
+
 def test_optimizers_whose_parameters_are_not_told() -> None:
     unknown = PENALTY.replace("optim.Adam([penalty], lr=0.1)", "optim.Adam(params=[penalty], lr=0.1)")
-    assert found(STEPS.format("(penalty * 2)"), unknown) is not None
+    assert found(STEPS.format("(penalty * 2)"), unknown, **LATE) is not None
 
 
 def test_what_stands_above_the_loop_is_done() -> None:
@@ -123,4 +139,4 @@ def test_what_it_is_given(given: str, held: bool) -> None:
 def test_a_sample_of_its_own_may_have_a_gradient() -> None:
     functions = "class Policy(nn.Module):\n    def sample(self, x):\n        return x * self.scale\n\n\n"
     below = STEPS.format("(agent.sample(penalty))")
-    assert found(below, functions=functions) is not None
+    assert found(below, functions=functions, **LATE) is not None

@@ -70,6 +70,14 @@ def multiplier(old: str, new: str) -> dict[str, str]:
     return {**PLAIN, **{k: v.replace(old, new) for k, v in MULTIPLIER.items()}}
 
 
+MULTIPLIERS = {
+    "what networks compute": ("* excess)", "* agent.get_value(b_obs).mean())"),
+    "what networks computed before": ("float(b_returns.mean())", "agent.get_value(b_obs).mean()"),
+    "the networks' parameters": ("* excess)", "* agent.log_std)"),
+    "parameters of the networks": ("[penalty]", "agent.parameters()"),
+    "what a function returns": ("* excess)", "* parse_args())"),
+}
+"""Passes that may leave the networks gradients, which the update clears."""
 NOOPS = [
     NoOp(
         "gradients are read one by one",
@@ -137,15 +145,6 @@ NOOPS = [
             ("a multiplier whose gradients nothing clears", ("steady.zero_grad()\n", ""), "excess).backward"),
             ("a multiplier that nothing steps", ("\nsteady.step()", ""), "excess).backward"),
             ("a multiplier stepped by the other optimizer", ("steady.step()", "optimizer.step()"), "excess).backward"),
-            ("a multiplier of what networks compute", ("* excess)", "* agent(b_obs).mean())"), "mean()).backward"),
-            (
-                "a multiplier of what networks computed before",
-                ("float(b_returns.mean())", "agent(b_obs).mean()"),
-                "excess).backward",
-            ),
-            ("a multiplier of the networks' parameters", ("* excess)", "* agent.log_std)"), "log_std).backward"),
-            ("a multiplier that is a parameter of the networks", ("[penalty]", "agent.parameters()"), "excess)"),
-            ("a multiplier of what a function returns", ("* excess)", "* parse_args())"), "args()).backward"),
         )
     ),
     NoOp(
@@ -558,6 +557,21 @@ def test_phases_of_one_optimizer_that_are_not_plain(further: str) -> None:
     step = turn("one-graph", script({**LATER, "further": further}), (*UPDATE, "auxiliary-update"))
     assert isinstance(step.outcome, Skipped)
     assert "uses gradients outside of the minibatch too" in step.outcome.reason
+
+
+@pytest.mark.parametrize("change", MULTIPLIERS.values(), ids=MULTIPLIERS)
+def test_gradients_that_the_update_clears(change: tuple[str, str]) -> None:
+    step = turn("one-graph", script(multiplier(*change)), UPDATE)
+    assert isinstance(step.outcome, Applied), step.outcome
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", [*MULTIPLIERS.values()][:4:3], ids=[*MULTIPLIERS][:4:3])
+def test_gradients_that_the_update_clears_compiled(change: tuple[str, str], tmp_path: Path) -> None:
+    source = script(multiplier(*change))
+    conversion = convert(source)
+    assert "def traceable(" in conversion.source
+    assert compiled_check(tmp_path, source, conversion.source)["status"] == "equal"
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from transformer.facts.torch_api import NO_GRAPH
 from transformer.recognition.roles import Optimizer, Roles
 from transformer.syntax.options import holds_options
 from transformer.syntax.query import calls_method, children, first_parameter, names_in, pairwise, statements, walk
+from transformer.syntax.tree import Tree
 
 NORMS = frozenset("clip_grad_norm_ clip_grad_value_ clip_grads_with_norm_ get_total_norm clip_grad_norm".split())
 """Functions of torch that read or change gradients."""
@@ -20,11 +21,13 @@ def outside(roles: Roles, updates: Collection[ast.FunctionDef], optimizer: Optim
     """Where the training loop uses gradients that may be an optimizer's, other than in its updates.
 
     Code of the training scope above or below the loop does not run during it. A loss is allowed if it has its own
-    optimizer and does not depend on this one's parameters, such as that of a Lagrange multiplier. Norms of gradients,
-    and steps of optimizers without a loss of their own, may use gradients that others have left.
+    optimizer, which clears its gradients before and steps after it, and if this optimizer's updates clear what it
+    leaves, or it does not depend on this one's parameters, as that of a Lagrange multiplier. Norms of gradients, and
+    steps of optimizers without a loss of their own, may use gradients that others have left.
     """
     tree, stepped = roles.tree, {step.func for step in roles.optimizer_steps}
-    owners = _owners(roles, optimizer)
+    passes = [n for n in tree.of(ast.Attribute) if n.attr == "backward" and _is_apart(roles, n, optimizer, updates)]
+    owners = {_stepped(_below(tree, n)) for n in passes}
     within = set(walk(roles.outermost))
     apart = {n for update in updates for n in walk(update)}
     for node in tree.nodes:
@@ -35,32 +38,58 @@ def outside(roles: Roles, updates: Collection[ast.FunctionDef], optimizer: Optim
             continue
         if node.attr == "grad" and tree.qualified(node) is None:
             return node
-        if node.attr == "backward" and not _is_apart(roles, node, optimizer):
+        if node.attr == "backward" and node not in passes:
             return node
         if node.attr in NORMS or (node in stepped and ast.unparse(node.value) not in owners):
             return node
     return None
 
 
-def _owners(roles: Roles, optimizer: Optimizer) -> set[str]:
-    """The optimizers whose losses are independent of this one."""
-    apart = [n for n in roles.tree.of(ast.Attribute) if n.attr == "backward" and _is_apart(roles, n, optimizer)]
-    blocks = [(roles.tree.block(stmt), stmt) for n in apart for stmt in [roles.tree.statement(n)]]
-    return {owner for block, stmt in blocks if (owner := _stepped(block[block.index(stmt) :])) is not None}
-
-
-def _is_apart(roles: Roles, backward: ast.Attribute, optimizer: Optimizer) -> bool:
-    """Whether a pass has its own optimizer, which clears, steps, and shares nothing with another."""
-    stmt = roles.tree.statement(backward)
-    block = roles.tree.block(stmt)
-    owner = _stepped(block[block.index(stmt) :])
-    if owner is None or not any(_calls(s, owner, "zero_grad") for s in block[: block.index(stmt)]):
-        return False
+def _is_apart(
+    roles: Roles, backward: ast.Attribute, optimizer: Optimizer, updates: Collection[ast.FunctionDef]
+) -> bool:
+    """Whether a pass has its own optimizer, which clears and steps, and neither uses another's gradients nor leaves
+    it some."""
+    block, below = roles.tree.block(roles.tree.statement(backward)), _below(roles.tree, backward)
+    owner = _stepped(below)
+    above = block[: len(block) - len(below)]
+    cleared = [i for i, s in enumerate(above) if owner is not None and _calls(s, owner, "zero_grad")]
     own = [o for o in roles.optimizers if o.name == owner]
-    if len(own) != 1 or owner == optimizer.name or not own[0].call.args or not optimizer.call.args:
+    if not cleared or len(own) != 1 or owner == optimizer.name:
+        return False
+    step = next(s for s in below if calls_method(getattr(s, "value", None), "step"))
+    between = roles.reached(block[cleared[-1] : block.index(step)])
+    mixed = any(isinstance(n, ast.Name) and n.id in {u.name for u in updates} for n in between)
+    if not mixed and all(_clears_first(u, optimizer) and _clips_its_own(roles, u) for u in updates):
+        return True
+    if not own[0].call.args or not optimizer.call.args:
         return False
     reached = _reached(roles, (backward.value, own[0].call.args[0]))
     return reached is not None and not reached & (set(roles.modules) | names_in([optimizer.call.args[0]]))
+
+
+def _below(tree: Tree, node: ast.AST) -> list[ast.stmt]:
+    """The statement that contains a node, and those below it in its block."""
+    stmt = tree.statement(node)
+    block = tree.block(stmt)
+    return block[block.index(stmt) :]
+
+
+def _clears_first(update: ast.FunctionDef, optimizer: Optimizer) -> bool:
+    """Whether a function that steps an optimizer clears its gradients above, not after the step for the next pass."""
+    calls = [n for n in walk(update) if isinstance(n, ast.Call)]
+    named = [c for c in calls if isinstance(c.func, ast.Attribute) and ast.unparse(c.func.value) == optimizer.name]
+    cleared, stepped = ([c.lineno for c in named if calls_method(c, method)] for method in ("zero_grad", "step"))
+    return not named or (bool(cleared and stepped) and min(cleared) < min(stepped))
+
+
+def _clips_its_own(roles: Roles, update: ast.FunctionDef) -> bool:
+    """Whether a function clips no gradients but those of the optimizers that it steps."""
+    calls = [n for n in walk(update) if isinstance(n, ast.Call)]
+    stepped = {ast.unparse(c.func.value) for c in calls if calls_method(c, "step")}
+    own = [o for o in roles.optimizers if o.name in stepped]
+    clipping = [c for c in calls if roles.tree.last_name(c.func) in NORMS]
+    return all(c.args and held_by(roles, c.args[0], own) for c in clipping)
 
 
 def _stepped(block: list[ast.stmt]) -> str | None:

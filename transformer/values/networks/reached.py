@@ -21,6 +21,7 @@ from transformer.facts.torch_api import MADE, OF, attributes, names
 from transformer.recognition.roles import Optimizer, Roles
 from transformer.syntax.options import holds_options
 from transformer.syntax.query import bind_arguments, calls_method, names_in, parameters, root, statements, unparse, walk
+from transformer.values.effects.world import World
 from transformer.values.networks.results import loss_called
 
 WAYS = 64
@@ -312,6 +313,11 @@ class _Way:
             return any(p is not None and (_begins(path, p) or _begins(p, path)) for p in held)
         if start in self._roles.modules or start == "self":
             return False
+        roots = [re.split(r"[.\[]", p)[0] for p in held if p is not None]
+        world = self._roles.get(World)
+        own = world.reach(world.named(start))
+        if world.is_known(own) and own.isdisjoint(world.reach({t for name in roots for t in world.named(name)})):
+            return False  # another network, such as a copy that a function of the file makes
         made = [value for _, value in self._roles.assignments(start)]
         ours = {*self._roles.modules, *(p for p in held if p is not None)}
         return not made or not all(

@@ -424,7 +424,8 @@ class NetworkUses:
                 continue
             outer, text = parents[node], f"line {node.lineno} uses {name}, a parameter,"
             if isinstance(outer, ast.Attribute):
-                sets = not isinstance(outer.ctx, ast.Load) and outer.attr != "grad"
+                kept = {"grad", "data"} if self._structure else {"grad"}  # with new memory it is the same parameter
+                sets = not isinstance(outer.ctx, ast.Load) and outer.attr not in kept
                 early = outer.attr in ("requires_grad", "requires_grad_") and not self._in_training(outer)
                 if not early and (sets or outer.attr not in READ | VALUES):
                     raise Changed(f"{text} for {outer.attr}")
