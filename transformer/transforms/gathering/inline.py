@@ -20,6 +20,7 @@ from transformer.syntax.rewrite import Edits, Line, line_end, lines_of
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import ALL, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.gathering.inlining import Inlining, NotInlined, plan
+from transformer.transforms.gathering.known_class import of_known_class
 from transformer.transforms.gathering.only_calls import (
     OnlyCall,
     advantages_to_inline,
@@ -38,7 +39,8 @@ INFO = TransformInfo(
     applies=(
         "to a function that is shown, by every use of its name, to be called in one place, with arguments bound as "
         "written. It must return at its end (or once earlier, by `if x: return`, if its result is not used), and make "
-        "nothing that may outlive the call and reads its variables"
+        "nothing that may outlive the call and reads its variables. If an option chooses the trained object's class, "
+        "and the file has the default's alone, the script stops for the other choices, as a note says"
     ),
     safety=(
         "The function is called only here, with arguments that are written out, and returns only at its end; "
@@ -69,11 +71,14 @@ def apply(state: State) -> Rewrite:
         Skip: they already are, no call is between them, or a function must stay one.
     """
     gathered, kept = gather(state)
+    chosen = None if recognised(gathered.roles) else of_known_class(state)
+    if chosen is not None:
+        gathered, kept = gather(chosen[0])
     if not recognised(gathered.roles) and kept:
         raise Skip(next(iter(kept.values())))
     if recognised(gathered.roles) and gathered is state:
         raise NotNeeded(ALREADY)
-    return Rewrite(gathered)
+    return Rewrite(gathered, notes=() if chosen is None else chosen[1])
 
 
 def gather(state: State) -> tuple[State, dict[str, str]]:
