@@ -1,12 +1,25 @@
 """What the rows say of methods of modules is what calls of them do."""
 
+import importlib
+import random
 from typing import Any
 
+import gymnasium
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from transformer.facts.libraries import MODULES, OF_MODULE, OfModules, module_methods
+from transformer.facts.libraries import (
+    MODULES,
+    OF_MODULE,
+    OfModules,
+    library_does,
+    module_methods,
+    of_environments,
+    role,
+)
+from transformer.facts.libraries import ROWS as LIBRARIES
 
 ROWS = [(name, row) for row in MODULES for name in row.names.split()]
 
@@ -86,6 +99,10 @@ def test_a_method_does_what_its_row_says(name: str, row: OfModules) -> None:
         net.train()
     before = held(net)
     options = {"device": "meta"} if name == "to_empty" else {}
+    if row.attribute:
+        setattr(net, name, False)
+        assert {kind for kind in before if before[kind] != held(net)[kind]} == {row.sets}
+        return
     result = getattr(net, name)(*ARGUMENTS.get(name, ()), **options)
     after = held(net)
     assert (result is net) == (row.gives == "itself")
@@ -111,6 +128,47 @@ def test_what_is_assigned_is_kept() -> None:
     net, given = Net(), Net()
     net.load_state_dict(given.state_dict(keep_vars=True), assign=True)
     assert net.scale is given.scale
+
+
+WORKING = {name: row.does for row in LIBRARIES for name in row.names.split() if row.does}
+NOT_INSTALLED = ("einops", "numba", "scipy.stats")
+STATES = {"numpy.random": lambda: np.random.get_state()[1].tobytes(), "random": random.getstate}
+
+
+@pytest.mark.parametrize("name", sorted(WORKING.keys() - {*NOT_INSTALLED}))
+def test_what_a_library_does(name: str) -> None:
+    """It is there; what draws moves its generator, clocks go on, what computes draws nothing and is a module."""
+    whole = name.split(".")
+    thing: Any = importlib.import_module(whole[0])
+    for at, part in enumerate(whole[1:], 2):
+        thing = getattr(thing, part) if hasattr(thing, part) else importlib.import_module(".".join(whole[:at]))
+    if WORKING[name] == "clock":
+        first = thing()
+        assert first <= thing()
+    if WORKING[name] == "draws":
+        before = STATES[name]()
+        (thing.random if name == "random" else thing.rand)()
+        assert STATES[name]() != before
+    assert library_does(f"{name}.anything") == library_does(name) == WORKING[name]
+
+
+@pytest.mark.parametrize("name", sorted(of_environments()))
+def test_what_vectors_of_environments_have(name: str) -> None:
+    """In this process and in others: gymnasium's and gym's; what works the same is asked of the vector itself."""
+    make = lambda: gymnasium.make("CartPole-v1")  # noqa: E731
+    for vector in (gymnasium.vector.SyncVectorEnv([make]), gymnasium.vector.AsyncVectorEnv([make])):
+        has = hasattr(vector, name)
+        vector.close()
+        assert has or (name == "envs" and isinstance(vector, gymnasium.vector.AsyncVectorEnv))
+
+
+def test_the_longest_name_counts() -> None:
+    assert library_does("torch.cuda.amp.GradScaler") == "" and library_does("torch.cuda.empty_cache") == "host"
+    assert library_does("numpy.mean") == "computes" and library_does("numpy.random.rand") == "draws"
+    assert (
+        role("torch.utils.tensorboard.SummaryWriter") == "reports" and role("torch.utils.data.DataLoader") == "tensors"
+    )
+    assert library_does("unknown.module") == "" and role("random.random") is None
 
 
 def test_a_view_is_of_the_memory() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from transformer.facts.lookups import ANSWERING, COPIED, ROWS, Lookup, lookups
+from transformer.facts.lookups import ANSWERING, ROWS, Lookup, lookups
 
 OF_MODULE = "a variable of this module"
 MODULES: dict[str, ModuleType] = {"sys": sys, "inspect": inspect, "importlib": importlib, "gc": gc}
@@ -143,7 +143,7 @@ def test_every_builtin_is_one() -> None:
     assert all(hasattr(builtins, n) or n == "__builtins__" for n in lookups(of="builtin"))
 
 
-@pytest.mark.parametrize("name", sorted(COPIED))
+@pytest.mark.parametrize("name", sorted(lookups(of="special", finds="copies")))
 def test_what_is_asked_for_a_copy(name: str) -> None:
     asked = []
 

@@ -1,6 +1,7 @@
 """What the rows say of Python's builtins and containers is what calls of them do."""
 
 import builtins
+import contextlib
 import gc
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from transformer.facts.python import CONTAINERS, ROWS, Does, builtin_names, does, has
+from transformer.facts.python import CONTAINERS, OPERATOR_METHODS, ROWS, Does, builtin_names, does, has
 
 
 class Marker:
@@ -175,6 +176,7 @@ CALLS = {
     for names, arguments in {
         "abs bin bool bytes chr float hash hex id int oct range repr round str ascii": "(3)",
         "all any dict enumerate frozenset iter len list reversed set sorted sum tuple zip": "([])",
+        "type": "(3)", "super": "(bool, True)",
         "callable print": "(repr)", "complex format": "(1.5)", "hasattr": "(1, 'real')", "isinstance": "(1, int)",
         "issubclass": "(bool, int)", "ord": "('a')", "divmod pow max min slice": "(7, 2)", "next": "(iter([1]))",
         "filter map": "(str, [1])",
@@ -190,13 +192,57 @@ def test_what_a_builtin_makes(name: str) -> None:
     kinds = {
         "number": isinstance(made, (bool, int, float, complex)),
         "text": isinstance(made, (str, bytes)),
-        "container": isinstance(made, (list, dict, set, frozenset, tuple)),
+        "numbers": isinstance(made, range),
+        "container": isinstance(made, (list, set, frozenset)),
+        "tuple": isinstance(made, tuple),
+        "mapping": isinstance(made, dict),
         "iterator": isinstance(made, Iterator),
+        "class": isinstance(made, type),
+        "access": not isinstance(made, type) and type(made) is super,
     }
     makes = does("builtin", name).makes  # type: ignore[union-attr]
     assert (
         kinds[makes] if makes else name in builtin_names(gives=("new", "contents and given")) or not any(kinds.values())
     )
+
+
+@pytest.mark.parametrize("name", sorted(builtin_names(makes=("error", "foreign"))))
+def test_errors_that_computations_raise(name: str) -> None:
+    """What no computation raises is what is imported, opened, or asked of the process."""
+    error = getattr(builtins, name)
+    assert issubclass(error, BaseException)
+    outside = issubclass(error, (ImportError, KeyboardInterrupt, OSError))
+    assert outside == (name in builtin_names(makes="foreign"))
+
+
+@pytest.mark.parametrize("name", sorted(builtin_names(gives="of contents", calls=("", "key", "first of two"))))
+def test_what_makes_pairs(name: str) -> None:
+    given = [(1, 2)] if name == "dict" else [1]
+    made = getattr(builtins, name)(given)
+    elements = made.items() if isinstance(made, dict) else made
+    assert all(isinstance(e, tuple) for e in elements) == (name in builtin_names(pairs=True))
+
+
+def test_what_operators_call() -> None:
+    """A class with all of these methods sees each operator of two operands, from either side."""
+    seen: list[str] = []
+
+    def method(name: str) -> object:
+        return lambda self, other: (seen.append(name), NotImplemented)[1]
+
+    cls = type("Watched", (), {name: method(name) for name in OPERATOR_METHODS})
+    for symbol in "+ - * @ / // % ** & | ^ << >> == != < <= > >= in".split():
+        for text in (f"x {symbol} 1", f"1 {symbol} x") if symbol != "in" else ("1 in x",):
+            with contextlib.suppress(TypeError):
+                eval(text, {"x": cls()})
+    assert {*seen} == OPERATOR_METHODS
+
+
+def test_what_calls_the_first_of_two() -> None:
+    called: list[object] = []
+    assert list(iter(lambda: called.append(1) or len(called), 3)) == [1, 2]  # type: ignore[func-returns-value]
+    assert len(called) == 3 and [*iter([1])] == [1]
+    assert builtin_names(calls="first of two") == {"iter"}
 
 
 def _goes_through(name: str) -> bool:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import copy
 import inspect
+import io
+import math
 import operator
 import random
 from collections.abc import Callable, Iterator
@@ -18,26 +22,40 @@ from processors import CAPABILITIES, run_under
 from tiers import slow_but_each
 from torch import Tensor
 from torch.distributions import Bernoulli, Categorical, Independent, Normal
+from torch.optim import swa_utils
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from transformer.facts.rows import named
 from transformer.facts.torch_api import (
     ATTRIBUTE_ROWS,
-    CHECKED_ALONE,
     DRAWING,
+    DTYPES,
     EXACT_POWERS,
     HOLDERS,
     OF,
     OF_DISTRIBUTIONS,
     OF_TYPE,
     OPERATORS,
+    OTHERS,
     PRODUCTS,
     Attribute,
+    Dtypes,
     Kind,
     Row,
+    distributions,
+    draws,
+    holders,
+    is_constant,
     layers,
     names,
+    of_layers,
     of_optimizers,
+    of_parameters,
     optimizers,
     others,
+    schedulers,
+    sets_computing,
+    works_on_host,
 )
 from transformer.syntax.templates import render
 
@@ -82,19 +100,27 @@ GIVEN: dict[str, tuple[Callable[[Any], tuple[Any, ...]], ...]] = {
     ),
     **dict.fromkeys("eq ge gt le lt ne".split(), (lambda x: (like(x),), lambda x: (0,))),
     **dict.fromkeys("allclose equal copy_ expand_as reshape_as type_as view_as".split(), (lambda x: (like(x),),)),
-    **dict.fromkeys("huber_loss l1_loss mse_loss smooth_l1_loss".split(), (lambda x: (like(x),),)),
+    **dict.fromkeys("huber_loss kl_div l1_loss mse_loss smooth_l1_loss".split(), (lambda x: (like(x),),)),
+    **dict.fromkeys("binary_cross_entropy binary_cross_entropy_with_logits".split(), (lambda x: (like(x),),)),
+    **dict.fromkeys("logaddexp outer".split(), (lambda x: (like(x),),)),
+    **dict.fromkeys("amax amin cummax cummin".split(), (lambda x: (-1,),)),
+    **dict.fromkeys("kthvalue topk".split(), (lambda x: (1,), lambda x: (1, -1))),
+    **dict.fromkeys("bucketize searchsorted".split(), (lambda x: (torch.linspace(0, 1, 4),), lambda x: (like(x),))),
+    "unfold": (lambda x: (0, 1, 1), lambda x: (2,)),
+    "roll": (lambda x: (1,),),
     **dict.fromkeys("bmm matmul mm".split(), (lambda x: (like(x),),)),
-    **dict.fromkeys("clamp clip clamp_".split(), (lambda x: (0.2, 0.5), lambda x: (-9, 9))),
+    **dict.fromkeys("clamp clip clamp_ clip_".split(), (lambda x: (0.2, 0.5), lambda x: (-9, 9))),
     **dict.fromkeys("cumsum log_softmax softmax".split(), (lambda x: (-1,),)),
     **dict.fromkeys("expand reshape view".split(), (lambda x: (x.shape,),)),
     **dict.fromkeys("max min".split(), (lambda x: (), lambda x: (0,), lambda x: (-1,))),
     **dict.fromkeys("mean sum std var prod argmax argmin".split(), (lambda x: (), lambda x: (0,), lambda x: (-1,))),
     **dict.fromkeys("all any median".split(), (lambda x: (), lambda x: (-1,))),
     "addcmul": (lambda x: (like(x), like(x)),),
+    "as_strided": (lambda x: (x.shape, x.stride()),),
     "astype": (lambda x: (x.dtype,),),
     "broadcast_to": (lambda x: (x.shape,),),
     "chunk": (lambda x: (2,),),
-    "cross_entropy": (lambda x: (torch.zeros(len(x), dtype=torch.int64),),),
+    **dict.fromkeys("cross_entropy nll_loss".split(), (lambda x: (torch.zeros(len(x), dtype=torch.int64),),)),
     "expand_dims": (lambda x: (0,),),
     "dropout": (lambda x: (0.5, True), lambda x: (0.5, False)),
     "flip": (lambda x: ([0],),),
@@ -147,7 +173,7 @@ REMOVED = {("torch", "cholesky"): (2, 14)}
 CASES = [(kind, name) for kind in OF for name in OF[kind] if (kind, name) not in ELSEWHERE]
 
 
-def distributions() -> list[Any]:
+def made_distributions() -> list[Any]:
     """One of each kind that PPO draws actions from."""
     normal = Normal(FLOATS.clone(), FLOATS.clone())
     return [normal, Categorical(logits=FLOATS.clone()), Categorical(probs=FLOATS.clone()), Independent(normal, 1)]
@@ -156,7 +182,7 @@ def distributions() -> list[Any]:
 def calls(kind: Kind, name: str, row: Row) -> Iterator[tuple[str, Any, Any]]:
     """What a callable is given, and what it returns, for each input that it accepts."""
     if kind == "distribution":
-        for made in distributions():
+        for made in made_distributions():
             if name == "rsample" and not made.has_rsample:
                 continue
             given = [made.sample()] if name == "log_prob" else []
@@ -192,6 +218,7 @@ def function(kind: Kind, name: str) -> Callable[..., Any]:
         "array": np.ndarray,
         "torch": torch,
         "functional": torch.nn.functional,
+        "linalg": torch.linalg,
         "numpy": np,
     }
     return getattr(homes[kind], name)  # type: ignore[no-any-return]
@@ -201,6 +228,12 @@ def tensors_in(value: Any) -> list[Any]:
     """The tensors and arrays of a result, or of arguments."""
     if isinstance(value, (Tensor, np.ndarray)):
         return [value]
+    if isinstance(value, (torch.UntypedStorage, torch.TypedStorage)):
+        return [
+            torch.empty(0, dtype=torch.uint8).set_(
+                value if isinstance(value, torch.UntypedStorage) else value._untyped_storage
+            )
+        ]
     if isinstance(value, torch.distributions.Distribution):
         return [t for v in vars(value).values() for t in tensors_in(v)]
     return [t for v in value for t in tensors_in(v)] if isinstance(value, (list, tuple)) else []
@@ -270,7 +303,7 @@ def faults_of_changes(kind: Kind, name: str, row: Row) -> Iterator[str]:
 def faults_of_rows(kind: Kind, name: str, row: Row) -> Iterator[str]:
     """What is wrong with a row's `rows`."""
     if row.rows == "row" and not row.draws:
-        for made, one in zip(distributions(), map(distribution_of_row, distributions()), strict=True):
+        for made, one in zip(made_distributions(), map(distribution_of_row, made_distributions()), strict=True):
             drawn = made.sample()
             whole = getattr(made, name)(*([drawn] if name == "log_prob" else []))
             part = getattr(one, name)(*([drawn[2]] if name == "log_prob" else []))
@@ -311,7 +344,7 @@ def faults_of_rows(kind: Kind, name: str, row: Row) -> Iterator[str]:
 
 SPECIAL = (0.0, -0.0, float("inf"), float("-inf"), float("nan"), 1e-42, -1e-42, 0.5, -0.5, 1.5, 2.5, -3.0)
 """Numbers that are often computed in a way of their own: zeros with a sign, what is no number, what is hardly one."""
-DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.bool)
+COMPUTED_IN = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.bool)
 MANY = 1003
 """Elements: no multiple of what a vector holds, on any processor."""
 PIECES = ((1, 29), (3, 53), (13, 97), (67, 201))
@@ -344,7 +377,7 @@ def bits(x: Any) -> Tensor:
 def differing(call: Callable[..., Any], operands: int) -> Iterator[str]:
     """How an operation on one-dimensional tensors or arrays computes a piece of them otherwise than the whole."""
     seen = 0
-    for dtype, seed in product(DTYPES, range(3)):
+    for dtype, seed in product(COMPUTED_IN, range(3)):
         given = numbers(dtype, operands, seed)
         try:
             whole = call(*given)
@@ -416,13 +449,32 @@ def faults_of_dtype(kind: Kind, name: str, row: Row) -> Iterator[str]:
             if made != [dtype]:
                 yield f"with {dtype} as the default it makes {made}"
         return
-    for title, given, result in calls(kind, name, row) if row.dtype in ("kept", "bool") else ():
-        x = given[-1] if name == "where" else given[0]
+    for title, given, result in calls(kind, name, row) if row.dtype in ("kept", "bool", "integer", "given") else ():
+        x = given[-1] if name == "where" else given[0] if given else None
         for part in tensors_in(result):
             if row.dtype == "kept" and str(x.dtype).rpartition(".")[2].startswith("float") and part.dtype != x.dtype:
                 yield f"{title}: {x.dtype} becomes {part.dtype}"
+            if row.dtype == "given" and given and part.dtype != torch.as_tensor(x).dtype:
+                yield f"{title}: {part.dtype}"
+            if row.dtype == "integer" and part.dtype != torch.int64:
+                yield f"{title}: {part.dtype}"
             if row.dtype == "bool" and part.dtype not in (torch.bool, np.bool_) and part.dtype != torch.uint8:
                 yield f"{title}: {part.dtype}"
+
+
+def faults_of_given_dtype(kind: Kind, name: str, row: Row) -> Iterator[str]:
+    """What is wrong with whether the dtype is that of the numbers which something on the host is made of."""
+    if kind == "numpy" and row.dtype == "given":
+        if [function(kind, name)(number).dtype.kind for number in (3, 3.0)] != ["i", "f"]:
+            yield "the dtype is not that of what it is given"
+    if kind == "torch" and row.made == "on host" and not row.draws:
+        sizes = ((2,),) if name == "full" else (1,) if "space" in name else ()
+        try:
+            found = [function(kind, name)(*sizes, number).dtype for number in (3, 3.0)]
+        except TypeError:
+            found = []
+        if (found == [torch.int64, torch.float32]) != (row.dtype == "given"):
+            yield "the dtype is that of what it is given, or it is not"
 
 
 def faults_of_draws(kind: Kind, name: str, row: Row) -> Iterator[str]:
@@ -473,7 +525,7 @@ def faults_of_made(kind: Kind, name: str, row: Row) -> Iterator[str]:
             yield "it is made elsewhere"
         if getattr(torch, name)(*arguments, device="meta").device.type != "meta":
             yield "no device can be named"
-    if row.made == "of host":
+    if row.made == "of host" and kind == "torch":
         made = getattr(torch, name)(np.ones(3, np.float32) if name == "from_numpy" else [1.0, 2.0])
         if made.device.type != "cpu":
             yield "it is made elsewhere"
@@ -526,15 +578,119 @@ def faults_of_graph(kind: Kind, name: str, row: Row) -> Iterator[str]:
         mean, scale = torch.zeros(2, requires_grad=True), torch.ones(2, requires_grad=True)
         results = [getattr(torch.distributions.Normal(mean, scale), name)(*([mean] if name == "log_prob" else []))]
     else:
-        given_any = ((given, result) for _, given, result in calls(kind, name, row) if given)
-        results = [r for given, r in given_any if name == "from_numpy" or given[0].requires_grad]
-    if not results and row.memory != "number" and name != "numpy":  # which takes nothing that has one
+        made = row.made or name == "one_hot"  # it takes nothing that has one
+        results = [r for _, given, r in calls(kind, name, row) if made or given[0].requires_grad]
+    if not results and row.memory != "number" and name != "numpy":  # nor does this
         yield "it is given nothing that has a graph"
     if any(getattr(t, "requires_grad", False) for t in tensors_in(results)):
         yield "a result has a graph"
 
 
+def faults_of_pairs(kind: Kind, name: str, row: Row) -> Iterator[str]:
+    """What is wrong with whether it returns values and their indices."""
+    if kind not in ("tensor", "torch") or (row.rows != "inner" and not row.pairs):
+        return
+    if isinstance(function(kind, name)(FLOATS, *(1,) * row.dim, 1), tuple) != row.pairs:
+        yield "it returns a pair, or none"
+    if row.pairs and row.reduces and isinstance(function(kind, name)(FLOATS), tuple):
+        yield "it returns a pair though it reduces all"
+
+
+def faults_of_moves(kind: Kind, name: str, row: Row) -> Iterator[str]:
+    """What is wrong with whether it moves a tensor to another device."""
+    if kind != "tensor" or row.memory != "shared":
+        return
+    try:
+        moved = function(kind, name)(FLOATS.to("meta"), *(() if name == "cpu" else ("cpu",)))
+    except NotImplementedError:  # there is no value to move
+        moved = FLOATS
+    except (RuntimeError, TypeError, ValueError):
+        moved = None
+    if (isinstance(moved, Tensor) and moved.device.type == "cpu" and name != "numpy") != row.moves:
+        yield "it stays, or it is moved"
+
+
+def faults_of_joining(kind: Kind, name: str, row: Row) -> Iterator[str]:
+    """What is wrong with whether it joins the tensors of a list."""
+    if kind == "torch":
+        try:
+            joined = function(kind, name)([FLOATS, FLOATS])
+            joins = isinstance(joined, Tensor) and joined.numel() == 2 * FLOATS.numel()
+        except (RuntimeError, TypeError, ValueError, IndexError, AttributeError):
+            joins = False
+        if joins != row.joins:
+            yield "it joins tensors, or it does not"
+
+
+def faults_of_selecting(kind: Kind, name: str, row: Row) -> Iterator[str]:
+    """What is wrong with whether it returns nothing but elements of what it is given."""
+    for title, given, result in calls(kind, name, row) if row.selects else ():
+        if not set(result.flatten().tolist()) <= set(given[0].flatten().tolist()):
+            yield f"{title}: an element is another"
+
+
+def faults_of_copying(kind: Kind, name: str, row: Row) -> Iterator[str]:
+    """What is wrong with whether it returns the same elements in the same places, or in one line."""
+    if kind != "tensor" or row.memory in ("in place", "number") or row.draws:
+        return
+    x, seen, other = torch.tensor([[0.0, 1.0, 1.0], [1.0, 0.0, 0.0]]), 0, False
+    for given in GIVEN.get(name, (lambda x: (),)):
+        try:
+            result = function(kind, name)(x, *(() if row.flat else given(x)))
+        except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError):
+            continue
+        if isinstance(result, Tensor):
+            seen += 1
+            other |= result.shape != x.shape or not torch.equal(result.double(), x.double())
+            if row.flat and result.tolist() != x.flatten().tolist():
+                yield "it is not flat"
+    if row.copies and (other or not seen):
+        yield "an element is another, or elsewhere"
+
+
+def faults_of_device(kind: Kind, name: str, row: Row) -> Iterator[str]:
+    """What is wrong with whether it may be told where to make its result."""
+    if kind == "torch" and row.made == "of host":
+        try:
+            told = function(kind, name)([1.0], device="meta").device.type == "meta"
+        except (RuntimeError, TypeError):
+            told = False
+        if told != row.device:
+            yield "it can be told the device, or it cannot"
+
+
+def faults_of_layout(kind: Kind, name: str, row: Row) -> Iterator[str]:
+    """What is wrong with whether it hangs on the memory's layout: of equal tensors in two layouts, it tells which."""
+    if kind != "tensor" or row.draws or row.memory == "in place":
+        return
+    x = torch.arange(16.0).reshape(4, 4)
+    other, told, seen = x.T.contiguous().T, False, 0
+    given = {"view": (lambda x: (-1,),), "as_strided": (lambda x: ((4,), (1,)),)}.get(name, GIVEN.get(name))
+    for arguments in given or (lambda x: (),):
+        try:
+            first = function(kind, name)(x, *arguments(x))
+        except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError):
+            continue
+        seen += 1
+        try:
+            second = function(kind, name)(other, *arguments(other))
+        except RuntimeError:
+            told = True
+            continue
+        told |= str([*first] if "storage" in name else first) != str([*second] if "storage" in name else second)
+    if seen and told != row.layout:
+        yield "it hangs on the layout, or it does not"
+
+
 CHECKS = {
+    "given dtype": faults_of_given_dtype,
+    "joins": faults_of_joining,
+    "selects": faults_of_selecting,
+    "copies": faults_of_copying,
+    "device": faults_of_device,
+    "layout": faults_of_layout,
+    "pairs": faults_of_pairs,
+    "moves": faults_of_moves,
     "graph": faults_of_graph,
     "memory": faults_of_memory,
     "changes": faults_of_changes,
@@ -682,6 +838,8 @@ def _having(kind: str, name: str) -> list[Any]:
         return by_probabilities if name in ("logits", "probs") else [Normal(graph, graph.exp())]
     if kind == "array":
         return [leaf.detach().numpy()]
+    if kind == "pair":
+        return [graph.max(1), graph.sort(0)]
     complex_ = torch.complex(graph, graph)
     leaf.grad = torch.ones(2, 3)
     return [complex_] if name == "imag" else [leaf if name == "grad" else graph]
@@ -689,8 +847,18 @@ def _having(kind: str, name: str) -> list[Any]:
 
 @pytest.mark.parametrize("row, kind, name", HAVING, ids=[f"{k}-{n}" for _, k, n in HAVING])
 def test_an_attribute_is_what_its_row_says(row: Attribute, kind: str, name: str) -> None:
+    if row.settable and kind == "tensor":
+        for thing in _having(kind, name):
+            setattr(thing.detach(), name, True if name == "requires_grad" else getattr(thing, name).detach())
+    elif kind == "tensor":
+        for thing in _having(kind, name):
+            with pytest.raises((AttributeError, RuntimeError)):
+                Tensor.__dict__.get(name, getattr(torch._C.TensorBase, name)).__set__(thing, None)
     for thing in _having(kind, name):
         value = getattr(thing, name, None)
+        if row.method:
+            assert callable(value)
+            return
         if value is None and kind == "array":
             return  # what tensors alone have
         if row.memory == "number":
@@ -700,11 +868,15 @@ def test_an_attribute_is_what_its_row_says(row: Attribute, kind: str, name: str)
         elif kind == "tensor" and row.memory == "shared":
             assert name == "grad" or value.untyped_storage().data_ptr() == thing.untyped_storage().data_ptr()
             assert value.requires_grad == row.graph
+        elif kind == "pair":
+            assert value.requires_grad == row.graph and value.is_floating_point() == row.graph
         elif kind == "distribution":
             assert isinstance(value, Tensor) and (not row.graph or value.requires_grad)
         plain = thing.detach() if isinstance(thing, Tensor) else thing
         told = kind == "tensor" and str(getattr(plain, name)) != str(value) and row.memory != "shared"
         assert told == (row.tells and row.memory != "shared")
+        if row.memory == "number":
+            assert (str(getattr(thing[:1], name)) != str(value)) == row.sizes
         if row.reorders and kind == "tensor":
             assert value.shape == thing.shape[::-1]
 
@@ -740,6 +912,36 @@ def test_what_draws_does_not_set_the_state(library: Any) -> None:
             assert len(states) < 2 or states[0] != states[1], name
             called += len(states) == 2
     assert called > 20
+
+
+@pytest.mark.parametrize("name", sorted(draws(makes=("order", "choice", "integers"))))
+@pytest.mark.filterwarnings("ignore")
+def test_what_a_draw_makes(name: str) -> None:
+    """A permutation, elements of what is given, or integers."""
+    numbers = [*range(10, 19)]
+    if name in draws(of="torch"):
+        sampled: Any = torch.randperm(9) + 10 if name == "randperm" else None
+        if sampled is None:
+            given = numbers if name == "SubsetRandomSampler" else [None] * 19
+            sampled = [*getattr(torch.utils.data, name)(given)]
+        assert {*numbers} <= {*map(int, sampled)}
+        return
+    seen = 0
+    for library in (random, np.random):
+        draw = getattr(library, name, None)
+        if draw is None:
+            continue
+        seen += 1
+        if name in draws(makes="order"):
+            given = [*numbers]
+            assert sorted(draw(given) if name == "permutation" else draw(given) or given) == numbers
+        elif name in draws(makes="choice") and not (library is np.random and name == "sample"):
+            made = draw(numbers, 2) if name == "sample" else draw(numbers)
+            assert {*(made if isinstance(made, list) else [made])} <= {*numbers}
+        elif name in draws(makes="integers"):
+            made = draw(3, 9) if name == "randint" else draw(9)
+            assert isinstance(made, (int, np.integer))
+    assert seen
 
 
 def test_what_sets_the_state_is_not_called_a_draw() -> None:
@@ -785,27 +987,27 @@ def _kept(distribution: Any) -> dict[str, Any]:
 
 
 def _check_keeps_nothing(name: str) -> bool:
-    cls, kept = getattr(DISTRIBUTIONS, name), []
-    for checks in ({"validate_args": True}, {"validate_args": False}):
-        if name in BY_LOGITS:
-            made = cls(*[COUNTED[name]] if name in COUNTED else [], logits=REAL, **checks)
-        elif name in MADE:
-            made = cls(*[part(**checks) if callable(part) else part for part in MADE[name]], **checks)
-        else:
-            count = 1 if name in ("Chi2", "Dirichlet", "Exponential", "HalfCauchy", "HalfNormal", "Poisson") else 2
-            made = cls(*(POSITIVE, POSITIVE + 1)[:count], **checks)
-        kept.append(_kept(made))
+    kept = [_kept(_make(name, {"validate_args": checks})) for checks in (True, False)]
     return kept[0] == kept[1]
 
 
-@pytest.mark.parametrize("name", sorted(CHECKED_ALONE))
+def _make(name: str, checks: dict[str, bool]) -> Any:
+    cls = getattr(DISTRIBUTIONS, name)
+    if name in BY_LOGITS:
+        return cls(*[COUNTED[name]] if name in COUNTED else [], logits=REAL, **checks)
+    if name in MADE:
+        return cls(*[part(**checks) if callable(part) else part for part in MADE[name]], **checks)
+    count = 1 if name in ("Chi2", "Dirichlet", "Exponential", "HalfCauchy", "HalfNormal", "Poisson") else 2
+    return cls(*(POSITIVE, POSITIVE + 1)[:count], **checks)
+
+
+@pytest.mark.parametrize("name", sorted(distributions(checked_alone=True, products=(True, False)) - {"Distribution"}))
 def test_checking_a_distribution_keeps_nothing(name: str) -> None:
     assert _check_keeps_nothing(name)
 
 
-@pytest.mark.parametrize("name", ["OneHotCategorical", "RelaxedBernoulli", "RelaxedOneHotCategorical"])
+@pytest.mark.parametrize("name", sorted(distributions(checked_alone=False)))
 def test_some_checks_keep_what_they_compute(name: str) -> None:
-    assert name not in CHECKED_ALONE
     assert not _check_keeps_nothing(name)
 
 
@@ -872,6 +1074,8 @@ def test_a_layer(name: str) -> None:
     if name in layers(memory="new"):
         assert whole.untyped_storage().data_ptr() not in own
     assert (name in layers(inplace=True)) == ("inplace" in inspect.signature(type(layer)).parameters)
+    if name in layers(dense=True):
+        assert _first(layer(*(torch.randn(*reversed(t.shape)).T for t in given))).is_contiguous()
     if name in layers(rows="row"):
         for i in range(9):
             torch.testing.assert_close(layer(*(t[i : i + 1] for t in given))[0], whole[i])
@@ -953,6 +1157,46 @@ def test_what_computes_no_tensor(name: str) -> None:
         assert not isinstance(call(*given.get(name, () if bare else (torch.ones(2),))), Tensor)
 
 
+@pytest.mark.parametrize("name", sorted(others("constants")))
+def test_constants_are_numbers(name: str) -> None:
+    assert all(
+        is_constant(f"{home.__name__}.{name}") and isinstance(getattr(home, name), float) for home in (torch, np, math)
+    )
+    assert not is_constant(f"numpy.random.{name}") and not is_constant("numpy.sqrt")
+
+
+@pytest.mark.parametrize("row", DTYPES, ids=[row.names for row in DTYPES])
+def test_dtypes(row: Dtypes) -> None:
+    for name in row.names.split():
+        dtype = getattr(torch, name)
+        assert torch.empty(0, dtype=dtype).element_size() * 8 == row.bits
+        assert dtype.is_floating_point == (row.kind == "float") and (dtype is torch.bool) == (row.kind == "bool")
+
+
+class Products(TorchDispatchMode):
+    """Whether matrices are multiplied or factored."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = False
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        self.seen |= any(part in str(func) for part in ("mm.", "bmm", "cholesky", "triangular", "einsum", "matmul"))
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("name", sorted(distributions() - {"Distribution"}))
+def test_which_distributions_multiply_matrices(name: str) -> None:
+    """Those that are made of others do if these do."""
+    with Products() as products:
+        made = _make(name, {})
+        for call in (made.sample, lambda: made.log_prob(made.sample()), made.entropy):
+            with contextlib.suppress(NotImplementedError):
+                call()
+    of_others = name in ("MixtureSameFamily", "TransformedDistribution", "LogisticNormal")
+    assert of_others or products.seen == (name in distributions(products=True))
+
+
 def test_random_states_are_what_is_seeded() -> None:
     before = torch.get_rng_state()
     torch.manual_seed(3)
@@ -980,6 +1224,123 @@ def test_some_layers_hang_on_their_mode(name: str) -> None:
         _check_layer(name, getattr(torch.nn, name)(*(4,) if name == "BatchNorm2d" else ()))
 
 
+@pytest.mark.parametrize("name", sorted(layers(sequence=True)))
+def test_a_layer_goes_through_a_sequence(name: str) -> None:
+    layer = _layer(name)
+    out, state = layer(torch.rand(5, 3))
+    assert len(out) == 5
+    last = state[0] if isinstance(state, tuple) else state
+    assert torch.equal(out[-1], last[-1])
+
+
+def test_which_layers_have_these_attributes() -> None:
+    made = [torch.nn.LSTM(3, 4), torch.nn.Linear(3, 4)]
+    for name in of_layers():
+        seen = [getattr(layer, name) for layer in made if hasattr(layer, name)]
+        assert seen and any(isinstance(s, torch.nn.Parameter) for s in seen) == (name in of_layers(is_a="parameter"))
+
+
+@pytest.mark.parametrize("name", sorted(holders("itself", "parameters", "modules", "anything")))
+def test_what_holds_what(name: str) -> None:
+    home, _, last = name.rpartition(".")
+    made = getattr({"torch.nn": torch.nn, "torch.nn.parameter": torch.nn.parameter}[home], last)
+    assert issubclass(made, torch.nn.Module) != (name in holders("itself"))
+    if name in holders("parameters"):
+        assert [*made({"a": torch.ones(1)} if "Dict" in last else [torch.ones(1)]).parameters()]
+    if name in holders("modules"):
+        part = torch.nn.Linear(1, 1)
+        assert part in [*made({"a": part} if "Dict" in last else [part] if "List" in last else part).children()]
+
+
+SCHEDULED: dict[str, tuple[Any, ...]] = {
+    "OneCycleLR": (0.1, 20),
+    "CyclicLR": (0.01, 0.1, 4),
+    "CosineAnnealingLR": (10,),
+    "CosineAnnealingWarmRestarts": (5,),
+    "ExponentialLR": (0.9,),
+    "LambdaLR": (lambda step: 0.9**step,),
+    "MultiplicativeLR": (lambda step: 0.9,),
+    "MultiStepLR": ([2],),
+    "StepLR": (2,),
+}
+
+
+@pytest.mark.parametrize("name", sorted(schedulers()))
+@pytest.mark.filterwarnings("ignore")
+def test_schedulers_change_the_rate(name: str) -> None:
+    optimizer = torch.optim.Adam([torch.nn.Parameter(FLOATS.clone())], lr=0.1)
+    last = name.rpartition(".")[2]
+    scheduler, seen = getattr(torch.optim.lr_scheduler, last)(optimizer, *SCHEDULED.get(last, ())), []
+    for _ in range(8):
+        scheduler.step()
+        group = optimizer.param_groups[0]
+        seen.append((group["lr"], group["betas"]))
+    assert len({rate for rate, _ in seen}) > 1
+    assert (len({betas for _, betas in seen}) > 1) == (name in schedulers(momentum=True))
+
+
+def test_what_schedulers_and_scalers_have() -> None:
+    optimizer = torch.optim.Adam([torch.nn.Parameter(FLOATS.clone())], lr=0.1)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2)
+    scaler = torch.amp.GradScaler("cpu", enabled=False)
+    assert all(hasattr(scheduler, name) for name in of_optimizers(of="scheduler"))
+    for name in of_optimizers(of="scaler"):
+        getattr(scaler, name)(optimizer)
+    assert optimizer.param_groups[0]["lr"] == scheduler.get_last_lr()[0] == 0.1
+
+
+@pytest.mark.parametrize("name", sorted(optimizers()))
+def test_which_optimizers_count(name: str) -> None:
+    parameter = torch.nn.Parameter(FLOATS.clone())
+    optimizer = getattr(torch.optim, name)([parameter], lr=0.1)
+    parameter.grad = FLOATS.clone()
+    optimizer.step()
+    assert ("step" in optimizer.state[parameter]) == (name in optimizers(counts=True))
+
+
+def _called(name: str, *given: Any) -> Any:
+    home, _, last = name.rpartition(".")
+    homes = {"torch": torch, "copy": copy, "torch.nn.utils": torch.nn.utils, "torch.optim.swa_utils": swa_utils}
+    return getattr(homes[home], last)(*given)
+
+
+@pytest.mark.parametrize("name", sorted(of_parameters()))
+@pytest.mark.filterwarnings("ignore")
+def test_what_is_given_parameters(name: str) -> None:
+    network = torch.nn.Linear(3, 4)
+    for parameter in network.parameters():
+        parameter.grad = torch.full_like(parameter, 9.0)
+    before = {k: v.clone() for k, v in network.state_dict().items()}
+    parameters, more = [*network.parameters()], (0.5,)
+    if name in of_parameters(of="whole"):
+        made = _called(name, network, *((io.BytesIO(),) if name == "torch.save" else ()))
+    elif name in of_parameters(of="values"):
+        more = (torch.zeros(16),) if "vector_to" in name else ()
+        made = _called(name, *more, parameters)
+    else:
+        more = () if "get_total" in name else more
+        more += (torch.tensor(99.0),) if "with_norm" in name else ()
+        made = _called(name, [p.grad for p in parameters] if "get_total" in name else parameters, *more)
+    changed = any(not torch.equal(before[k], v) for k, v in network.state_dict().items())
+    assert changed == (name in of_parameters(of="values", copies=False))
+    clipped = any(bool((p.grad != 9).any()) for p in parameters)  # type: ignore[union-attr]
+    assert clipped == (name in of_parameters(of="gradients") and "get_total" not in name)
+    if name in of_parameters(copies=True):
+        held = [*made.parameters()] if isinstance(made, torch.nn.Module) else tensors_in(made)
+        assert not memory(held) & memory(parameters)
+
+
+def test_all_settings_of_torch_are_known() -> None:
+    """What stays set when the call has returned is called set or use."""
+    known = named(OTHERS, {"sets": True})
+    assert {n for n in dir(torch) if n.startswith(("set_", "use_"))} <= known
+    assert {n for n in dir(torch.autograd) if n.startswith("set_")} <= {
+        n for n in dir(torch.autograd) if sets_computing(f"torch.autograd.{n}")
+    }
+    assert sets_computing("torch.set_num_threads") and not sets_computing("torch.manual_seed")
+    assert works_on_host("torch.set_grad_enabled") and not works_on_host("torch.no_grad")
+
+
 def test_which_optimizers_can_be_captured() -> None:
     classes = {n: c for n, c in vars(torch.optim).items() if inspect.isclass(c) and n in optimizers()}
     assert {n for n, c in classes.items() if "capturable" in inspect.signature(c).parameters} == optimizers(
@@ -1001,7 +1362,7 @@ def test_what_optimizers_have() -> None:
     optimizer.param_groups[0]["lr"] = 0.5
     optimizer.load_state_dict(saved)
     assert optimizer.defaults["lr"] == 0.1
-    known = of_optimizers("stepping", "saving", "groups", "defaults", "moments")
+    known = of_optimizers()
     has = {n for n in dir(optimizer) if not n.startswith("_") and "hook" not in n and not n.startswith("Optimizer")}
     assert has - {"profile_hook_step", "OptimizerPreHook", "OptimizerPostHook"} == known
 

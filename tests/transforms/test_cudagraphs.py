@@ -247,7 +247,7 @@ OBSTACLES = {
     "x = x * self.scale.to(x.device)": "moves self.scale, which may be on the host",
     "x = torch.linalg.inv(x)": "calls torch.linalg.inv(), which reads its arguments on the host",
     "if x.max() > 1.0:\n        x = x / 255.0": "branches on x.max() > 1.0, which a capture fixes",
-    "x = torch.nonzero(x)": "calls torch.nonzero(), whose result's size depends on a tensor's values",
+    "x = x + torch.nonzero(x).sum()": "calls torch.nonzero(), whose result's size depends on a tensor's values",
     "noise = torch.distributions.Normal(x, 1.0).sample()": "draws with torch.distributions.Normal(x, 1.0).sample()",
     "torch.cuda.synchronize()": "calls torch.cuda.synchronize(), which works on the host",
     "noise = torch.normal(x, 1.0)": "calls torch.normal(), which reads its arguments on the host",

@@ -122,7 +122,7 @@ LOWER = "def lower(x):\n    x.clamp_(-0.2, 0.2)\n\n\n"
         ),
         (
             {**SEPARATE, "step": "if step == 3:\n    agent.load_state_dict(agent.state_dict())\n" + PARTS["step"]},
-            "uses agent in the steps, and may change what it computes",
+            "may change it in place: a network that is called once for all steps",
         ),
         (
             {
@@ -130,7 +130,7 @@ LOWER = "def lower(x):\n    x.clamp_(-0.2, 0.2)\n\n\n"
                 "functions": "def decay():\n    for p in agent.parameters():\n        p.data.mul_(0.99)\n\n\n",
                 "step": "decay()\n" + PARTS["step"],
             },
-            "uses agent in the steps, and may change what it computes",
+            "may change it in place: a network that is called once for all steps",
         ),
         (
             {"act": edited("act", "values[step] =", "value = value + 1\nvalues[step] =")},

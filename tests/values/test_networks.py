@@ -438,6 +438,7 @@ CHANGING = {
     "a part by its text": {"head": 'getattr(agent, "critic")[0] = nn.Linear(2, 8)'},
     "modules": {"head": "for m in agent.modules():\n    m.training = False"},
     "apply": {"head": "agent.apply(print)"},
+    "another dtype": {"head": "if iteration == 2:\n    agent.double()"},
     "load_state_dict that assigns": {"head": "agent.load_state_dict(agent.state_dict(), assign=True)"},
     "pruning": {"head": 'nn.utils.prune.l1_unstructured(agent.critic[0], "weight", 1)'},
     "swapped tensors": {"head": "torch.utils.swap_tensors(agent.critic[0].weight, nn.Parameter(torch.ones(8, 2)))"},

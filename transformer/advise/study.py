@@ -8,20 +8,20 @@ from functools import cached_property
 
 from transformer.advise.heat import FUNCTIONS, Function, Heat, Heats, is_network
 from transformer.dataflow.access import access
-from transformer.facts.torch_api import names
+from transformer.facts.torch_api import ARRAYS_LACK, attributes, names
 from transformer.recognition.history import History
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import method, names_in, parameters, receiver, statements, walk
 from transformer.syntax.tree import Loop, Scope, Tree
 from transformer.values.tensors import Tensors, values
 
-TENSOR_METHODS = frozenset("detach cpu cuda clone requires_grad_ pin_memory".split())
+TENSOR_METHODS = ARRAYS_LACK | attributes(method="asks")
 """Methods that return a tensor and that arrays lack; `clone` exists only on tensors and generators."""
 
 MAKERS = names("torch", made=("on host", "of host"))
 """Functions of torch that make a tensor on the host unless they are given a device."""
 
-HOST_ONLY = names("torch", made="of host", dtype="cast") | {"from_numpy"}
+HOST_ONLY = names("torch", made="of host", device=False)
 """Those that do not accept a device."""
 
 

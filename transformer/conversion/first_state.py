@@ -8,7 +8,7 @@ from dataclasses import replace
 import libcst as cst
 
 from transformer.dataflow.access import access
-from transformer.facts.torch_api import others
+from transformer.facts.torch_api import dtypes, others
 from transformer.recognition import refusals
 from transformer.recognition.history import Asked
 from transformer.recognition.refusals import Unconvertible
@@ -18,7 +18,7 @@ from transformer.syntax.tree import Tree
 from transformer.values.networks.uses import restructured, unsteady
 from transformer.values.tensor_environment import find_tensor_env
 
-PRECISIONS = others("precision") | frozenset("autocast bfloat16 double float16 float64 half".split())
+PRECISIONS = others("precision", "autocast") | dtypes(kind="float", bits=(16, 64))
 
 
 def read(code: str, line_length: int, asked: Asked | None = None) -> State:

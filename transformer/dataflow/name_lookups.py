@@ -25,7 +25,7 @@ def looks_up_names(tree: Tree, owner: ast.AST) -> bool:
     )
 
 
-NAMESPACES = VARIABLES | lookups(of="library", finds="modules")
+NAMESPACES = VARIABLES | lookups(of="library", finds=("modules", "state"))
 SHOWING = lookups(of=("attribute", "inspect"), finds="methods") | {"_getframe", "currentframe"}
 """Attributes and functions that reveal which methods there are, or which one runs; a class's `__name__` does not."""
 
@@ -103,11 +103,10 @@ def is_vars_of_options(tree: Tree, name: ast.AST) -> bool:
     return call is not None and len(given) == 1 and holds_options(tree, given[0], tree.scope_of(call))
 
 
-MODULES = {
-    "builtins": lookups(of="builtin", where=("module", "caller", "both")),
-    **{module: lookups(of=module) for module in ("sys", "inspect", "importlib", "gc")},
-}
+MODULES = {module: lookups(of=module) for module in lookups(of="library", finds=("modules", "state", "objects"))}
 """Modules, and what of them gets at variables."""
+BUILTINS = lookups(of="builtin", where=("module", "caller", "both"))
+"""What of Python's own functions does."""
 
 
 def variable_lookups(tree: Tree, function: ast.FunctionDef | None) -> Iterator[ast.expr]:
@@ -121,11 +120,11 @@ def variable_lookups(tree: Tree, function: ast.FunctionDef | None) -> Iterator[a
         function: the function whose variables are meant; None for those of the module.
     """
     of_module, apart = function is None, lookups(where="module")
-    imported = any(whole.partition(".")[0] in (*MODULES, "__main__") for whole in tree.imports.values())
+    imported = any(whole.partition(".")[0] in (*MODULES, "builtins", "__main__") for whole in tree.imports.values())
     for node in tree.nodes:
         if not isinstance(node, (ast.Name, ast.Attribute)) or (not of_module and last_written(node) in apart):
             continue
-        if isinstance(node, ast.Name) and node.id in MODULES["builtins"] and not _is_of_an_object(tree, node):
+        if isinstance(node, ast.Name) and node.id in BUILTINS and not _is_of_an_object(tree, node):
             if function is None or not _is_called_outside(tree, node, function):
                 yield node
         if isinstance(node, ast.Attribute) and node.attr in lookups(of="attribute", finds="variables"):
@@ -150,10 +149,10 @@ def last_written(node: ast.Name | ast.Attribute) -> str:
 def _leads_to_variables(tree: Tree, node: ast.Name | ast.Attribute) -> bool:
     """Whether an expression is one of MODULES that is passed on, or an attribute of it that returns a namespace."""
     module, _, name = (tree.qualified(node) or "").partition(".")
-    if module not in MODULES:
+    if module not in (*MODULES, "builtins"):
         return False
     if name:
-        return name in MODULES[module] and not _imports_another(tree, node)
+        return name in MODULES.get(module, BUILTINS) and not _imports_another(tree, node)
     outer = tree.parents[node]
     return not (isinstance(outer, ast.Attribute) and outer.value is node)
 

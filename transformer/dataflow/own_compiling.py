@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import ast
 
+from transformer.facts.libraries import library_does
 from transformer.syntax.query import names_in, walk
 from transformer.syntax.tree import Tree
-
-COMPILING = ("torch.compile.", "torch.jit.", "torch._dynamo.optimize.", "torch.export.", "torch.fx.", "numba.")
 
 
 def own_compiling(tree: Tree) -> ast.expr | None:
@@ -71,7 +70,7 @@ def _whole(tree: Tree, node: ast.AST) -> ast.AST:
 def _is_compiling(tree: Tree, node: ast.Name | ast.Attribute) -> bool:
     """Whether an expression names a compiling function: one of torch, or a module's method compile()."""
     name = tree.qualified(node) or ""
-    if f"{name}.".startswith(COMPILING):
+    if library_does(name) == "compiles":
         return True
     call = tree.parents[node]
     method = isinstance(node, ast.Attribute) and node.attr == "compile" and not name

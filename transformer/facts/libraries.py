@@ -19,40 +19,74 @@ made from, and call it back. bases: base classes that do nothing themselves. pro
 argument."""
 
 
+Does: TypeAlias = Literal["", "computes", "draws", "settings", "compiles", "host", "processes", "clock", "seeds"]
+"""computes: it computes with the numbers and tensors that it is given; draws: likewise, and it draws from numpy's or
+Python's generator; settings: it sets how torch computes from then on; compiles: it makes other code of functions; host:
+it works on the host; processes: it waits for other processes; clock: it tells the time; seeds:
+it seeds a generator by its argument."""
+
+
 @dataclass(frozen=True)
 class Module:
-    """Facts about modules, whose names are given as words; they also hold for submodules."""
+    """Facts about modules, whose names are given as words; they also hold for what is in them."""
 
     names: str
-    role: Role
+    role: Role | None
+    does: Does = ""
 
 
 ROWS = (
-    Module("time math os os.path sys datetime platform getpass uuid socket pathlib re string json pprint warnings "
+    Module("math", "plain", "computes"),
+    Module("time.monotonic time.monotonic_ns time.perf_counter time.perf_counter_ns time.time time.time_ns", "plain",
+           "clock"),
+    Module("time os os.path sys datetime platform getpass uuid socket pathlib re string json pprint warnings "
            "subprocess shutil glob tempfile hashlib struct textwrap signal traceback resource psutil gc distutils",
            "plain"),
     Module("gym.wrappers.normalize.RunningMeanStd gymnasium.wrappers.normalize.RunningMeanStd "
            "gymnasium.wrappers.utils.RunningMeanStd", "plain"),
     Module("statistics operator.itemgetter fractions decimal", "plain"),
-    Module("torch.utils.tensorboard tensorboard tensorboardX wandb logging loguru mlflow comet_ml neptune swanlab "
-           "matplotlib", "reports"),
+    Module("torch.utils.tensorboard", "reports", "host"),
+    Module("tensorboard tensorboardX wandb logging loguru mlflow comet_ml neptune swanlab matplotlib", "reports"),
     Module("tyro argparse simple_parsing", "options"),
-    Module("torch numpy tensordict einops scipy", "tensors"),
+    Module("torch numpy einops", "tensors", "computes"),
+    Module("tensordict scipy", "tensors"),
+    Module("numpy.random scipy.stats", "tensors", "draws"),
+    Module("random", None, "draws"),
+    Module("torch.backends torch._dynamo.config torch._inductor.config torch.autograd.anomaly_mode "
+           "torch.autograd.set_detect_anomaly torch.autograd.detect_anomaly torch.autograd.set_multithreading_enabled "
+           "torch.autograd.set_grad_enabled", "tensors", "settings"),
+    Module("torch.compile torch.jit torch._dynamo.optimize torch.export torch.fx", "tensors", "compiles"),
+    Module("numba", None, "compiles"),
+    Module("torch.cuda torch.multiprocessing torch.profiler torch.utils", "tensors", "host"),
+    Module("torch.cuda.amp", "tensors"),
+    Module("torch.distributed", "tensors", "processes"),
+    Module("random.seed", None, "seeds"),
+    Module("numpy.random.seed torch.manual_seed torch.random.manual_seed torch.cuda.manual_seed "
+           "torch.cuda.manual_seed_all", "tensors", "seeds"),
     Module("gym gymnasium envpool procgen stable_baselines3.common.atari_wrappers", "environments"),
     Module("abc typing typing_extensions enum dataclasses", "bases"),
     Module("tqdm rich.progress", "progress"),
 )  # fmt: skip
 
-_OF = {name: row.role for row in ROWS for name in row.names.split()}
+_OF = {name: row for row in ROWS for name in row.names.split()}
+
+
+def _row(qualified: str) -> Module | None:
+    while qualified and qualified not in _OF:
+        qualified = qualified.rpartition(".")[0]
+    return _OF.get(qualified)
 
 
 def role(qualified: str) -> Role | None:
     """The role of the module that a dotted name begins with, by the longest match with a row; None if there is none."""
-    while qualified:
-        if qualified in _OF:
-            return _OF[qualified]
-        qualified = qualified.rpartition(".")[0]
-    return None
+    row = _row(qualified)
+    return None if row is None else row.role
+
+
+def library_does(qualified: str) -> Does:
+    """What the module does that a dotted name begins with, by the longest match with a row."""
+    row = _row(qualified)
+    return "" if row is None else row.does
 
 
 TRAINERS = {
@@ -61,6 +95,28 @@ TRAINERS = {
     "rl_games": "rl_games", "rsl_rl": "RSL-RL", "spinup": "Spinning Up", "elegantrl": "ElegantRL", "xuance": "XuanCe",
 }  # fmt: skip
 """Packages whose own code contains the training loop of scripts that use them, each with its display name."""
+
+
+@dataclass(frozen=True)
+class OfEnvironments:
+    """Facts about attributes and methods of vectors of environments, whose names are given as words."""
+
+    names: str
+    anywhere: bool = True
+    """Whether they work the same where the environments are stepped in another process."""
+
+
+ENVIRONMENTS = (
+    OfEnvironments("step reset close num_envs single_observation_space single_action_space observation_space "
+                   "action_space"),
+    OfEnvironments("envs call get_attr metadata", anywhere=False),
+)  # fmt: skip
+
+
+@cache
+def of_environments(**facts: object) -> frozenset[str]:
+    """The names of what vectors of environments have, whose rows say all of these facts."""
+    return named(ENVIRONMENTS, facts)
 
 
 ModuleGives: TypeAlias = Literal["itself", "a view", "nothing"]
@@ -88,6 +144,8 @@ class OfModules:
     """Whether the module keeps its arguments."""
     keeps_if: str = ""
     """An option with which it does."""
+    attribute: bool = False
+    """Whether it is an attribute and no method."""
 
 
 MODULES = (
@@ -109,6 +167,7 @@ MODULES = (
     OfModules("register_buffer", "nothing", sets="buffers", changes=True, keeps=True),
     OfModules("compile", "nothing", sets="call", changes=True),
     OfModules("extra_repr", "nothing"),
+    OfModules("training", "nothing", sets="mode", attribute=True),
 )
 
 _OF_MODULES = {name: row for row in MODULES for name in row.names.split()}
@@ -128,7 +187,7 @@ def module_methods(**facts: object) -> frozenset[str]:
 LEAVES_PARTS = module_methods(finds=("parameters", "buffers", "state")) | module_methods(sets=("mode", "values"))
 """Methods that leave a module's parts what and where they are; they change values, gradients and modes at most."""
 OF_MODULE = module_methods() | frozenset(
-    "T_destination call_super_init dump_patches get_extra_state set_extra_state training".split()
+    "T_destination call_super_init dump_patches get_extra_state set_extra_state".split()
 )
 """Attributes of torch.nn.Module, except its hooks and forward()."""
 

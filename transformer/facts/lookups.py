@@ -11,7 +11,9 @@ from typing import Literal, TypeAlias
 
 from transformer.facts.rows import named
 
-Found: TypeAlias = Literal["variables", "attributes", "methods", "parts", "objects", "modules"]
+Found: TypeAlias = Literal[
+    "variables", "attributes", "methods", "parts", "objects", "modules", "state", "copies", "nothing"
+]
 Where: TypeAlias = Literal["", "module", "caller", "both"]
 
 
@@ -21,9 +23,11 @@ class Lookup:
 
     names: str
     of: str
-    """Whose names they are: builtin, attribute, library, or the module that has them."""
+    """Whose names they are: builtin, attribute, library, the module that has them, file (a file's own, by Python or by
+    custom), or special: methods that a class defines, and Python calls."""
     finds: Found
-    """What is found: objects of any kind; parts of a network; methods, where an attribute shows which a class has."""
+    """What is found: objects of any kind; parts of a network; methods, where an attribute shows which a class has;
+    state: of the interpreter, modules among it."""
     where: Where = ""
     """Whose variables: those of a module, those of the function that calls it (and of its module), or of either."""
     sets: bool = False
@@ -44,7 +48,8 @@ ROWS = (
     Lookup("__globals__ f_globals", "attribute", "variables", "module"),
     Lookup("cell_contents f_back f_builtins f_locals gi_frame tb_frame", "attribute", "variables", "both"),
     Lookup("attrgetter methodcaller operator", "library", "attributes"),
-    Lookup("importlib sys", "library", "modules"),
+    Lookup("importlib", "library", "modules"),
+    Lookup("sys", "library", "state"),
     Lookup("gc inspect", "library", "objects"),
     Lookup("modules", "sys", "variables", "module"),
     Lookup("_current_frames _getframe setprofile settrace", "sys", "variables", "both"),
@@ -52,6 +57,13 @@ ROWS = (
     Lookup("currentframe getclosurevars getinnerframes getouterframes stack trace", "inspect", "variables", "both"),
     Lookup("getattr_static getmembers getsource", "inspect", "methods"),
     Lookup("get_objects get_referents get_referrers", "gc", "objects"),
+    Lookup("__dir__ __getattr__ __getattribute__ __instancecheck__ __setattr__", "special", "attributes"),
+    Lookup("__copy__ __deepcopy__ __getstate__ __new__ __reduce__ __reduce_ex__ __setstate__", "special", "copies"),
+    Lookup("__init_subclass__", "special", "methods"),
+    Lookup("__doc__ __file__ __loader__ __name__ __package__ __path__ __spec__", "file", "state"),
+    Lookup("__dir__ __getattr__", "file", "attributes"),
+    Lookup("__all__ __author__ __version__", "file", "nothing"),
+    Lookup("__init__ __len__ __repr__ __str__", "special", "nothing"),
 )
 
 
@@ -70,7 +82,5 @@ EVERYTHING = VARIABLES | lookups(of="library", finds="objects")
 """What gets at any variable or object; modules too, that have something that does."""
 ATTRIBUTES = lookups(of=("builtin", "library"), finds="attributes")
 """What gets at attributes, functions and methods by their names."""
-ANSWERING = frozenset("__dir__ __getattr__ __getattribute__ __instancecheck__ __setattr__".split())
+ANSWERING = lookups(of="special", finds="attributes")
 """Methods that a class answers with for attributes of any name."""
-COPIED = frozenset("__copy__ __deepcopy__ __getstate__ __new__ __reduce__ __reduce_ex__ __setstate__".split())
-"""Methods that are asked when an object is copied."""

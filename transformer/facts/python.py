@@ -23,8 +23,11 @@ container of the arguments' elements; of given: a new container of the arguments
 receiver's elements."""
 Keeps: TypeAlias = Literal["", "given", "contents"]
 """What its receiver holds afterwards: the arguments, or their elements."""
-Makes: TypeAlias = Literal["", "number", "text", "container", "iterator"]
-"""What kind of object a builtin makes, whatever it is given. An iterator holds what it goes through."""
+Makes: TypeAlias = Literal[
+    "", "number", "text", "numbers", "container", "tuple", "mapping", "iterator", "class", "access", "error", "foreign"
+]
+"""What kind of object a builtin makes, whatever it is given. numbers: an immutable sequence of numbers; iterator: it
+holds what it goes through; access: it gives access to methods; foreign: an error that no computation raises."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +41,13 @@ class Does:
     keeps: Keeps = ""
     writes: bool = False
     """Whether it changes its receiver."""
-    calls: Literal["", "given", "key"] = ""
-    """Whether it calls functions that it is given: any of them, or its keyword `key`."""
+    calls: Literal["", "given", "key", "first of two"] = ""
+    """Whether it calls functions that it is given: any of them, its keyword `key`, or the first of two arguments."""
     makes: Makes = ""
     takes: bool = False
     """Whether it goes through what it is given, or its iterator does."""
+    pairs: bool = False
+    """Whether what it makes holds pairs or tuples of what it takes."""
     converts: bool = False
     """Whether it makes a number of one number, so that it waits for a tensor's value."""
     shows: bool = False
@@ -64,19 +69,28 @@ ROWS = (
     Does("ascii format repr str", "builtin", makes="text", shows=True),
     Does("bin bytes chr hex oct", "builtin", makes="text"),
     Does("print", "builtin", shows=True, acts=True),
-    Does("range slice", "builtin"),
+    Does("range", "builtin", makes="numbers"),
+    Does("slice", "builtin"),
+    Does("type", "builtin", makes="class"),
+    Does("super", "builtin", "given", makes="access"),
     Does("input object open", "builtin", acts=True),
     Does("abs divmod pow round", "builtin", "new"),
     Does("sum", "builtin", "contents and given", takes=True),
     Does("max min", "builtin", "contents and given", calls="key", takes=True),
     Does("next", "builtin", "contents and given", takes=True, acts=True),
-    Does("dict list tuple", "builtin", "of contents", makes="container", takes=True),
+    Does("list", "builtin", "of contents", makes="container", takes=True),
+    Does("tuple", "builtin", "of contents", makes="tuple", takes=True),
+    Does("dict", "builtin", "of contents", makes="mapping", takes=True, pairs=True),
     Does("frozenset set", "builtin", "of contents", makes="container", takes=True, varies=True),
     Does("sorted", "builtin", "of contents", calls="key", makes="container", takes=True),
-    Does("enumerate iter reversed zip", "builtin", "of contents", makes="iterator", takes=True),
+    Does("iter", "builtin", "of contents", calls="first of two", makes="iterator", takes=True),
+    Does("reversed", "builtin", "of contents", makes="iterator", takes=True),
+    Does("enumerate zip", "builtin", "of contents", makes="iterator", takes=True, pairs=True),
     Does("filter map", "builtin", "of contents", calls="given", makes="iterator", takes=True),
     Does("Exception ValueError RuntimeError NotImplementedError KeyError TypeError SystemExit StopIteration "
-         "AssertionError KeyboardInterrupt IndexError ImportError", "builtin", "of given", acts=True),
+         "AssertionError IndexError", "builtin", "of given", makes="error", acts=True),
+    Does("FileNotFoundError ImportError KeyboardInterrupt ModuleNotFoundError", "builtin", "of given",
+         makes="foreign", acts=True),
     # containers
     Does("append appendleft add", "list set deque", keeps="given", writes=True),
     Does("discard remove", "list set deque", writes=True),
@@ -100,6 +114,31 @@ ROWS = (
     Does("items values keys", "dict", "copy"),
     Does("close", "iterator"),
 )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Decorators:
+    """Facts about decorators, whose whole names are given as words."""
+
+    names: str
+    calls: bool = True
+    """Whether what it makes runs the function, with the arguments of the call."""
+    lazy: bool = True
+    """Whether decorating does nothing else."""
+
+
+DECORATORS = (
+    Decorators("abc.abstractmethod classmethod functools.cached_property functools.wraps property staticmethod "
+               "torch.compile torch.enable_grad torch.inference_mode torch.no_grad"),
+    Decorators("dataclasses.dataclass typing.overload", calls=False),  # it decorates classes; it is not called
+    Decorators("torch.jit.script", lazy=False),
+)  # fmt: skip
+
+
+@cache
+def decorators(**facts: object) -> frozenset[str]:
+    """The decorators whose rows say all of these facts."""
+    return named(DECORATORS, facts)
 
 
 _TYPES = {"list": list, "dict": dict, "set": set, "deque": deque, "tuple": tuple, "iterator": Generator}
@@ -139,13 +178,23 @@ WRITES = frozenset(name for kind in CONTAINERS for name in method_names(kind, wr
 """Methods that change a container."""
 READS = frozenset(name for kind in ("list", "dict") for name in method_names(kind, writes=False))
 """Methods of lists and dicts that change nothing; they may return elements."""
-COMPUTES = builtin_names(acts=False, calls=("", "key"))
+COMPUTES = builtin_names(acts=False, calls=("", "key")) - builtin_names(makes="access")
 """Builtin functions that do nothing but compute."""
-SAME = COMPUTES - builtin_names(varies=True) - builtin_names(makes=("container", "iterator")) | {"tuple"}
+SAME = COMPUTES - builtin_names(varies=True) - builtin_names(makes=("container", "mapping", "iterator", "access"))
 """Those of which equal arguments have equal results in every run and process, and results that nothing can change."""
 CONVERTS = builtin_names(converts=True)
+ACCESS = builtin_names(makes="access")
 SHOWS = builtin_names(shows=True)
-TAKES_VALUES = builtin_names(makes="number") | {"type"}
+_ARITHMETIC = "add sub mul matmul truediv floordiv mod pow and or xor lshift rshift".split()
+OPERATOR_METHODS = frozenset(
+    f"__{name}__"
+    for name in (
+        *(side + name for side in ("", "r") for name in _ARITHMETIC),
+        *"eq ne lt le gt ge contains".split(),
+    )
+)
+"""Methods that operators of two operands call."""
+TAKES_VALUES = builtin_names(makes=("number", "class"))
 """Those that take nothing of tensors but their values and types; what they return has no gradient."""
-HARMLESS = COMPUTES | {"print", "type"}
+HARMLESS = COMPUTES | SHOWS
 """Those that neither keep nor change what they are given; what they return may hold it."""

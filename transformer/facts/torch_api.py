@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal, TypeAlias, get_args
 
+from transformer.facts.libraries import library_does
 from transformer.facts.rows import named, says
 
-Kind: TypeAlias = Literal["tensor", "array", "distribution", "torch", "functional", "numpy"]
-"""The owner of a name: a method of tensors, arrays or distributions; a function of torch, torch.nn.functional or
-numpy."""
+Kind: TypeAlias = Literal["tensor", "array", "distribution", "torch", "functional", "linalg", "numpy"]
+"""The owner of a name: a method of tensors, arrays or distributions; a function of torch, torch.nn.functional,
+torch.linalg or numpy."""
 METHODS: tuple[Kind, ...] = ("tensor", "array", "distribution")
 
 Memory: TypeAlias = Literal["new", "shared", "in place", "number"]
@@ -28,9 +29,9 @@ Rows: TypeAlias = Literal["element", "broadcast", "row", "inner", "mixed"]
 """element: each element of the result comes from one of each argument's, and the result has their shape; broadcast:
 likewise, but any of the arguments may be larger; row: each row of a batch independently; inner: likewise, if called
 along a dimension other than the first; mixed: not known. This does not cover the last bits: see `exact`."""
-Dtype: TypeAlias = Literal["kept", "cast", "default", "bool", "other"]
-"""kept: the dtype of its float arguments; cast: as its name or arguments say; default: torch's default dtype; in all
-cases an argument may name another."""
+Dtype: TypeAlias = Literal["kept", "cast", "default", "bool", "integer", "given", "other"]
+"""kept: the dtype of its float arguments; cast: as its name or arguments say; default: torch's default dtype; integer:
+int64; given: that of the numbers or the array that it is given. In all cases an argument may name another."""
 Waits: TypeAlias = Literal["", "value", "size", "check"]
 """Why the host needs the device's values: to return them, to determine the result's size, or to check them."""
 Made: TypeAlias = Literal["", "of host", "on host"]
@@ -64,6 +65,22 @@ class Row:
     """Whether the arguments that follow the tensor are sizes."""
     dim: int = 0
     """The index of the dimension among a method's arguments; functions of torch have the tensor before these."""
+    pairs: bool = False
+    """Whether it returns values and their indices; one that reduces does so only if given a dimension."""
+    moves: bool = False
+    """Whether it may return a copy on another device."""
+    copies: bool = False
+    """Whether its result has the same elements in the same places, perhaps cast, moved, or laid out anew."""
+    flat: bool = False
+    """Whether its result has one dimension, and all elements in their order, if it is given nothing."""
+    selects: bool = False
+    """Whether all elements of its new result are elements of its first argument."""
+    joins: bool = False
+    """Whether it joins the tensors of a list."""
+    device: bool = False
+    """Whether what is made of host values may be told where."""
+    layout: bool = False
+    """Whether its result, or whether it works, hangs on the memory's layout."""
     inplace: int = 0
     """The index of `inplace` among a function's arguments; 0 for others."""
     exact: int = 0
@@ -72,7 +89,6 @@ class Row:
     a tensor. All others may compute differently inside a vector and in its remainder: max(0.0, -0.0) is either."""
 
 
-JOINING = "cat concat concatenate hstack stack vstack"
 ROWS = (
     # elementwise, exactly rounded
     Row("abs absolute ceil floor nan_to_num neg", "tensor torch", "new", "element", "kept", exact=1),
@@ -83,79 +99,98 @@ ROWS = (
     Row("logical_and logical_or logical_xor", "tensor torch", "new", "broadcast", "bool", graph=False, exact=2),
     Row("bitwise_and bitwise_or", "tensor torch", "new", "broadcast", exact=2),
     Row("bitwise_not", "tensor torch", "new", "element", exact=1),
-    Row("full_like ones_like zeros_like", "torch", "new", "element", "kept", fills="like"),
+    Row("full_like ones_like zeros_like", "torch", "new", "element", "kept", graph=False, fills="like"),
     Row("where", "torch", "new", "broadcast", "kept", exact=3),
-    Row("clone", "tensor torch", "new", "element", "kept", exact=1),
-    Row("bool", "tensor", "shared", "element", "cast", graph=False, exact=1),
-    Row("double float half", "tensor", "shared", "element", "cast", exact=1),
-    Row("contiguous cuda", "tensor", "shared", "element", "kept", exact=1),
-    Row("cpu", "tensor", "shared", "element", "kept", waits="value", exact=1),
-    Row("detach", "tensor torch", "shared", "element", "kept", graph=False, exact=1),
+    Row("clone", "tensor torch", "new", "element", "kept", copies=True, exact=1),
+    Row("bool", "tensor", "shared", "element", "cast", graph=False, copies=True, exact=1),
+    Row("double float half", "tensor", "shared", "element", "cast", copies=True, exact=1),
+    Row("contiguous", "tensor", "shared", "element", "kept", copies=True, exact=1),
+    Row("cuda", "tensor", "shared", "element", "kept", moves=True, copies=True, exact=1),
+    Row("cpu", "tensor", "shared", "element", "kept", waits="value", moves=True, copies=True, exact=1),
+    Row("detach", "tensor torch", "shared", "element", "kept", graph=False, copies=True, exact=1),
     # elementwise, except for the last bits
-    Row("clamp clip exp expm1 log log10 log1p log2", "tensor torch", "new", "element", "kept"),
+    Row("clamp clip cos exp expm1 log log10 log1p log2 sin", "tensor torch", "new", "element", "kept"),
     Row("relu sigmoid tanh", "tensor torch", "new", "element", "kept"),
-    Row("addcmul maximum minimum pow", "tensor torch", "new", "broadcast", "kept"),
+    Row("addcmul logaddexp maximum minimum pow", "tensor torch", "new", "broadcast", "kept"),
     Row("gelu logsigmoid softplus", "functional", "new", "element", "kept"),
     Row("mish relu silu", "functional", "new", "element", "kept", inplace=1),
     Row("elu leaky_relu", "functional", "new", "element", "kept", inplace=2),
-    Row("byte int long short", "tensor", "shared", "element", "cast", graph=False),
-    Row("to type type_as", "tensor", "shared", "element", "cast"),  # type() of nothing is a text
+    Row("byte int long short", "tensor", "shared", "element", "cast", graph=False, copies=True),
+    Row("to", "tensor", "shared", "element", "cast", moves=True, copies=True),
+    Row("type type_as", "tensor", "shared", "element", "cast", copies=True),  # type() of nothing is a text
     # along a dimension, or over all
     Row("cumsum logsumexp", "tensor torch", "new", "inner", "kept"),
-    Row("mean prod sum", "tensor torch", "new", "inner", "kept", reduces=True),
+    Row("amax amin mean prod sum", "tensor torch", "new", "inner", "kept", reduces=True),
     Row("std var", "tensor torch", "new", dtype="kept", reduces=True),  # along a dimension only approximately
     Row("log_softmax softmax", "tensor torch functional", "new", "inner", "kept"),
     Row("norm", "tensor torch", "new", "inner", "kept", reduces=True, dim=1),
-    Row("quantile", "tensor torch", "new"),
+    Row("histc quantile", "tensor torch", "new"),
     Row("nanmean", "tensor torch", "new", reduces=True),
-    Row("argmax argmin", "tensor torch", "new", "inner", reduces=True, graph=False),
-    Row("max median min", "tensor torch", "new", "inner", reduces=True),
+    Row("argmax argmin", "tensor torch", "new", "inner", "integer", reduces=True, graph=False),
+    Row("argsort", "tensor torch", "new", "inner", "integer", graph=False),
+    Row("max median min", "tensor torch", "new", "inner", reduces=True, pairs=True),
+    Row("cummax cummin mode", "tensor torch", "new", "inner", pairs=True),
+    Row("kthvalue topk", "tensor torch", "new", "inner", pairs=True, dim=1),
+    Row("sort", "torch", "new", "inner", pairs=True),  # lists have another sort()
     Row("all any", "tensor torch", "new", "inner", "bool", reduces=True, graph=False),
     # other shapes of the same values
     Row("squeeze unsqueeze", "tensor torch", "shared", "inner", "kept"),
-    Row("expand view", "tensor", "shared", dtype="kept", sizes=True),
+    Row("expand", "tensor", "shared", dtype="kept", sizes=True),
+    Row("view", "tensor", "shared", dtype="kept", sizes=True, layout=True),
+    Row("as_strided", "tensor torch", "shared", dtype="kept", layout=True),
     Row("reshape", "tensor torch", "shared", dtype="kept", sizes=True),
-    Row("expand_as reshape_as view_as", "tensor", "shared", dtype="kept"),
-    Row("flatten ravel t", "tensor torch", "shared", dtype="kept"),
+    Row("expand_as", "tensor", "shared", "broadcast", "kept"),
+    Row("reshape_as unfold view_as", "tensor", "shared", dtype="kept"),
+    Row("flatten ravel", "tensor torch", "shared", dtype="kept", flat=True),
+    Row("t", "tensor torch", "shared", dtype="kept"),
     Row("moveaxis movedim permute swapaxes transpose", "tensor torch", "shared", dtype="kept", reorders=True),
-    Row("flip gather index_select masked_fill", "tensor torch", "new", dtype="kept"),
-    Row("repeat", "tensor", "new", dtype="kept", sizes=True),
-    Row("broadcast_to chunk narrow select split unbind", "torch", "shared"),
-    Row(JOINING, "torch", "new"),
+    Row("flip gather index_select roll", "tensor torch", "new", dtype="kept", selects=True),
+    Row("masked_fill", "tensor torch", "new", dtype="kept"),
+    Row("repeat", "tensor", "new", dtype="kept", sizes=True, selects=True),
+    Row("broadcast_to chunk narrow select split unbind", "tensor torch", "shared"),
+    Row("cat concat concatenate hstack stack vstack", "torch", "new", joins=True),
     # products, losses, layers
-    Row("bmm matmul mm", "torch", "new"),
-    Row("cross_entropy huber_loss l1_loss layer_norm linear mse_loss", "functional", "new"),
-    Row("max_pool2d normalize one_hot smooth_l1_loss", "functional", "new"),
+    Row("bmm matmul mm outer", "torch", "new"),
+    Row("binary_cross_entropy binary_cross_entropy_with_logits cross_entropy huber_loss kl_div", "functional", "new"),
+    Row("l1_loss layer_norm linear mse_loss nll_loss", "functional", "new"),
+    Row("max_pool2d normalize smooth_l1_loss unfold", "functional", "new"),
+    Row("one_hot", "functional", "new", dtype="integer", graph=False),
+    Row("bucketize searchsorted", "torch", "new", dtype="integer", graph=False),
     Row("dropout", "functional", "shared", draws=True, inplace=3),
     # host values
     Row("item tolist", "tensor", "number", waits="value", graph=False),
     Row("numpy", "tensor", "shared", waits="value", graph=False),
-    Row("data_ptr dim element_size is_contiguous ndimension numel size", "tensor", "number", graph=False),
+    Row("dim element_size ndimension numel size", "tensor", "number", graph=False),
+    Row("data_ptr", "tensor", "number", graph=False, layout=True),
+    Row("is_contiguous stride", "tensor", "number", graph=False, layout=True),
+    Row("storage untyped_storage", "tensor", "shared", graph=False, layout=True),
     Row("allclose equal", "tensor torch", "number", waits="value", graph=False),
-    Row("argwhere nonzero", "tensor torch", "new", waits="size", graph=False),
+    Row("argwhere nonzero", "tensor torch", "new", dtype="integer", waits="size", graph=False),
     Row("bincount masked_select unique unique_consecutive", "tensor torch", "new", waits="size"),
     Row("det inverse svd", "torch", "new", waits="check"),
     Row("cholesky", "torch", "new", waits="check"),
+    Row("inv", "linalg", "new", waits="check"),
+    Row("matrix_norm norm vector_norm", "linalg", "new", dtype="kept"),
     # new tensors
-    Row("empty ones zeros", "torch", "new", dtype="default", made="on host", fills="sizes"),
-    Row("full", "torch", "new", made="on host", fills="sizes"),
-    Row("eye linspace logspace", "torch", "new", dtype="default", made="on host"),
-    Row("arange", "torch", "new", made="on host"),
-    Row("rand randn", "torch", "new", dtype="default", made="on host", draws=True),
-    Row("randint randperm", "torch", "new", made="on host", draws=True),
+    Row("empty ones zeros", "torch", "new", dtype="default", made="on host", graph=False, fills="sizes"),
+    Row("full", "torch", "new", dtype="given", made="on host", graph=False, fills="sizes"),
+    Row("eye linspace logspace", "torch", "new", dtype="default", made="on host", graph=False),
+    Row("arange", "torch", "new", dtype="given", made="on host", graph=False),
+    Row("rand randn", "torch", "new", dtype="default", made="on host", draws=True, graph=False),
+    Row("randint randperm", "torch", "new", dtype="integer", made="on host", draws=True, graph=False),
     Row("normal", "torch", "new", waits="check", made="on host", draws=True),
     Row("bernoulli", "torch", "new", draws=True),
     Row("rand_like randn_like", "torch", "new", draws=True, graph=False),
-    Row("multinomial", "torch", "new", waits="check", draws=True, graph=False),
-    Row("empty_like", "torch", "new", dtype="kept", fills="like"),
-    Row("tensor", "torch", "new", made="of host", graph=False),
-    Row("from_numpy", "torch", "shared", made="of host", graph=False),
-    Row("as_tensor asarray", "torch", "shared", made="of host"),
-    Row("BoolTensor ByteTensor CharTensor DoubleTensor", "torch", "shared", dtype="cast", made="of host"),
-    Row("FloatTensor HalfTensor IntTensor", "torch", "shared", dtype="cast", made="of host"),
-    Row("LongTensor ShortTensor Tensor", "torch", "shared", dtype="cast", made="of host"),
+    Row("multinomial", "torch", "new", dtype="integer", waits="check", draws=True, graph=False),
+    Row("empty_like", "torch", "new", dtype="kept", graph=False, fills="like"),
+    Row("tensor", "torch", "new", dtype="given", made="of host", graph=False, device=True),
+    Row("from_numpy", "torch", "shared", dtype="given", made="of host", graph=False),
+    Row("as_tensor asarray", "torch", "shared", dtype="given", made="of host", device=True),
+    Row("BoolTensor ByteTensor CharTensor IntTensor", "torch", "shared", dtype="cast", made="of host", graph=False),
+    Row("LongTensor ShortTensor", "torch", "shared", dtype="cast", made="of host", graph=False),
+    Row("DoubleTensor FloatTensor HalfTensor Tensor", "torch", "shared", dtype="cast", made="of host"),
     # in place
-    Row("add_ clamp_ copy_ div_ fill_ lerp_ mul_ requires_grad_ sub_ zero_", "tensor", "in place"),
+    Row("add_ clamp_ clip_ copy_ div_ fill_ lerp_ mul_ requires_grad_ sub_ zero_", "tensor", "in place"),
     Row("normal_ uniform_", "tensor", "in place", draws=True),
     # distributions
     Row("entropy log_prob", "distribution", "new", "row"),
@@ -167,19 +202,23 @@ ROWS = (
     Row("round", "array", "shared", "element", "kept", exact=1),  # numpy 2.2 returns integers as they are
     Row("astype", "array", "new", "element", "cast"),
     Row("all any argmax argmin max mean min prod std sum var", "array", "new", reduces=True),
-    Row("item tolist", "array", "number"),
+    Row("item", "array", "number", reduces=True),
+    Row("tolist", "array", "number"),
     Row("flatten repeat", "array", "new"),
     Row("ravel reshape squeeze transpose", "array", "shared"),
-    Row("abs absolute clip exp expm1 floor isfinite isnan log log10", "numpy", "new", "element"),
+    Row("abs absolute ceil clip exp expm1 floor isfinite isnan log log10", "numpy", "new", "element"),
     Row("log1p log2 logical_not nan_to_num sign sqrt square tanh", "numpy", "new", "element"),
     Row("round", "numpy", "shared", "element"),
     Row("add bitwise_or divide logical_and logical_or logical_xor", "numpy", "new", "broadcast"),
     Row("maximum minimum multiply power subtract where", "numpy", "new", "broadcast"),
     Row("all any argmax argmin max mean median min nanmean prod std sum var", "numpy", "new", reduces=True),
-    Row("percentile quantile", "numpy", "new"),
+    Row("percentile quantile", "numpy", "new", reduces=True),
     Row("full_like ones_like zeros_like", "numpy", "new"),
-    Row("arange array concatenate full hstack linspace ones stack vstack zeros", "numpy", "new"),
-    Row("asarray ascontiguousarray atleast_1d atleast_2d expand_dims", "numpy", "shared"),
+    Row("array", "numpy", "new", made="of host"),
+    Row("arange", "numpy", "new", dtype="given"),
+    Row("concatenate full hstack linspace ones stack vstack zeros", "numpy", "new"),
+    Row("asarray", "numpy", "shared", made="of host"),
+    Row("ascontiguousarray atleast_1d atleast_2d expand_dims", "numpy", "shared"),
 )  # fmt: skip
 
 
@@ -201,13 +240,18 @@ class Layers:
     channels, gradients determine which library computes convolutions."""
     inplace: bool = False
     """Whether it can be told to write into what it is given."""
+    dense: bool = False
+    """Whether its result is contiguous, whatever the layout of what it is given."""
+    sequence: bool = False
+    """Whether it goes through a sequence of steps, and returns its last state too."""
     autocast: Literal["", "product", "kept"] = ""
     """product: computed in autocast's dtype; kept: it takes any dtype, and returns float32 where it is given that."""
 
 
 LAYERS = (
-    Layers("Linear", rows="row", same_bits=True, autocast="product"),
-    Layers("GELU LayerNorm LogSigmoid Sigmoid Softplus Softsign Tanh", rows="row", same_bits=True, autocast="kept"),
+    Layers("Linear", rows="row", same_bits=True, dense=True, autocast="product"),
+    Layers("LayerNorm", rows="row", same_bits=True, dense=True, autocast="kept"),
+    Layers("GELU LogSigmoid Sigmoid Softplus Softsign Tanh", rows="row", same_bits=True, autocast="kept"),
     Layers("PReLU", rows="row", same_bits=True),
     Layers("CELU ELU LeakyReLU Mish ReLU ReLU6 SELU SiLU", "shared", "row", same_bits=True, inplace=True,
            autocast="kept"),
@@ -225,11 +269,58 @@ LAYERS = (
     Layers("Bilinear ConvTranspose1d ConvTranspose2d ConvTranspose3d MaxPool3d"),
     Layers("AvgPool1d AvgPool3d AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveMaxPool2d"),
     Layers("BCELoss BCEWithLogitsLoss CrossEntropyLoss HuberLoss L1Loss MSELoss NLLLoss SmoothL1Loss"),
-    Layers("Embedding GRU GRUCell GroupNorm LSTM LSTMCell RNN RNNCell"),
+    Layers("Embedding GRUCell GroupNorm LSTMCell RNNCell"),
+    Layers("GRU LSTM RNN", sequence=True),
 )  # fmt: skip
-CONTAINERS = frozenset("ModuleDict ModuleList Sequential".split())
+
+
+@dataclass(frozen=True)
+class OfLayers:
+    """Facts about attributes of layers, whose names are given as words."""
+
+    names: str
+    is_a: Literal["parameter", "size"]
+
+
+OF_LAYERS = (
+    OfLayers("bias weight bias_hh_l0 bias_ih_l0 weight_hh_l0 weight_ih_l0", "parameter"),
+    OfLayers("hidden_size in_features input_size num_layers out_features", "size"),
+)
+
+
+@cache
+def of_layers(**facts: object) -> frozenset[str]:
+    """The attributes of layers whose rows state all of these facts."""
+    return named(OF_LAYERS, facts)
+
+
+@dataclass(frozen=True)
+class Holders:
+    """Facts about classes of torch.nn without layers of their own, whose names are given as words."""
+
+    names: str
+    holds: Literal["modules", "parameters", "itself", "anything"]
+
+
+HOLDER_ROWS = (
+    Holders("ModuleDict ModuleList Sequential", "modules"),
+    Holders("ParameterDict ParameterList", "parameters"),
+    Holders("Parameter", "itself"),
+    Holders("Module", "anything"),
+)
+
+
+@cache
+def holders(*holds: str) -> frozenset[str]:
+    """The whole names of the classes of torch.nn that hold one of these."""
+    found = named(HOLDER_ROWS, {"holds": holds})
+    return frozenset(f"{home}.{name}" for name in found for home in ("torch.nn", *_HOMES.get(name, ())))
+
+
+_HOMES = {"Parameter": ("torch.nn.parameter",)}
+CONTAINERS = named(HOLDER_ROWS, {"holds": "modules"})
 """Modules that hold others, and nothing else."""
-HOLDERS = CONTAINERS | frozenset("Module Parameter ParameterDict ParameterList".split())
+HOLDERS = named(HOLDER_ROWS, {})
 """Modules without layers of their own, and parameters."""
 PRODUCTS = frozenset(
     "addbmm addmm addmv baddbmm bilinear bmm conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d "
@@ -247,6 +338,8 @@ class Optimizers:
     """Whether they have an option for capture in a CUDA graph."""
     traced: bool = False
     """Whether their step(), without its wrappers, is known to be traced without a graph break."""
+    counts: bool = True
+    """Whether they count their steps."""
     counting: bool = False
     """Whether they branch on their step count, which breaks a graph unless they are capturable."""
 
@@ -255,7 +348,7 @@ OPTIMIZERS = (
     Optimizers("Adam AdamW RMSprop", capturable=True, traced=True),
     Optimizers("RAdam", capturable=True, traced=True, counting=True),
     Optimizers("NAdam Adadelta Adamax ASGD Rprop", capturable=True),
-    Optimizers("SGD", traced=True),
+    Optimizers("SGD", traced=True, counts=False),
     Optimizers("Adagrad"),
 )
 
@@ -265,16 +358,70 @@ class OfOptimizers:
     """Facts about what optimizers have, whose names are given as words."""
 
     names: str
-    is_for: Literal["stepping", "saving", "groups", "defaults", "moments"]
+    is_for: Literal["stepping", "saving", "groups", "new groups", "defaults", "moments", "rates"]
+    of: Literal["optimizer", "scheduler", "scaler"] = "optimizer"
 
 
 OF_OPTIMIZERS = (
     OfOptimizers("step zero_grad", "stepping"),
     OfOptimizers("load_state_dict state_dict", "saving"),
-    OfOptimizers("add_param_group param_groups", "groups"),
+    OfOptimizers("param_groups", "groups"),
+    OfOptimizers("add_param_group", "new groups"),
     OfOptimizers("defaults", "defaults"),
     OfOptimizers("state", "moments"),
+    OfOptimizers("step", "stepping", "scheduler"),
+    OfOptimizers("load_state_dict state_dict", "saving", "scheduler"),
+    OfOptimizers("get_last_lr", "rates", "scheduler"),
+    OfOptimizers("step unscale_", "stepping", "scaler"),  # they are given the optimizer
 )
+
+
+@dataclass(frozen=True)
+class Schedulers:
+    """Facts about classes of torch.optim.lr_scheduler, whose names are given as words."""
+
+    names: str
+    momentum: bool = False
+    """Whether they also change momentum, or Adam's betas, unless an option turns that off."""
+
+
+SCHEDULERS = (
+    Schedulers("OneCycleLR CyclicLR", momentum=True),
+    Schedulers("ConstantLR CosineAnnealingLR CosineAnnealingWarmRestarts ExponentialLR LambdaLR LinearLR MultiStepLR "
+               "MultiplicativeLR PolynomialLR StepLR"),
+)  # fmt: skip
+
+
+@cache
+def schedulers(**facts: object) -> frozenset[str]:
+    """The whole names of schedulers whose rows state all of these facts."""
+    return frozenset(f"torch.optim.lr_scheduler.{name}" for name in named(SCHEDULERS, facts))
+
+
+@dataclass(frozen=True)
+class OfParameters:
+    """Facts about functions that are given parameters or networks, whose whole names are given as words."""
+
+    names: str
+    of: Literal["gradients", "values", "whole"]
+    """What of them is used: gradients, values, or anything."""
+    copies: bool = False
+    """Whether the result is a copy that shares nothing, or a file, and what is given stays as it is."""
+
+
+OF_PARAMETERS = (
+    OfParameters("torch.nn.utils.clip_grad_norm torch.nn.utils.clip_grad_norm_ torch.nn.utils.clip_grad_value_ "
+                 "torch.nn.utils.clip_grads_with_norm_ torch.nn.utils.get_total_norm", "gradients"),
+    OfParameters("torch.nn.utils.parameters_to_vector", "values", copies=True),
+    OfParameters("torch.nn.utils.vector_to_parameters", "values"),
+    OfParameters("torch.save copy.deepcopy torch.optim.swa_utils.AveragedModel", "whole", copies=True),
+)  # fmt: skip
+
+
+@cache
+def of_parameters(**facts: object) -> frozenset[str]:
+    """The whole names of functions that are given parameters, and whose rows state all of these facts."""
+    return named(OF_PARAMETERS, facts)
 
 
 def _index() -> dict[Kind, dict[str, Row]]:
@@ -301,11 +448,11 @@ def names(*kinds: Kind, **facts: object) -> frozenset[str]:
     return named((row for row in ROWS if not {*kinds}.isdisjoint(row.of.split())), facts)
 
 
-_MODULES = {"torch": "torch", "functional": "torch.nn.functional", "numpy": "numpy"}
+_MODULES = {"torch": "torch", "functional": "torch.nn.functional", "linalg": "torch.linalg", "numpy": "numpy"}
 
 
 @cache
-def functions(*kinds: Literal["torch", "functional", "numpy"], **facts: object) -> frozenset[str]:
+def functions(*kinds: Literal["torch", "functional", "linalg", "numpy"], **facts: object) -> frozenset[str]:
     """The whole names of functions whose row says all of these facts, as for `names`."""
     return frozenset(f"{_MODULES[kind]}.{name}" for kind in kinds for name in names(kind, **facts))
 
@@ -329,31 +476,44 @@ class Attribute:
 
     names: str
     of: str
+    """tensor, array, distribution; pair: values and their indices."""
     memory: Literal["number", "shared", "graph"]
     """number: an object of the host; shared: memory, that of the tensor or its own; graph: a part of the graph."""
     graph: bool = False
     """Whether gradients flow through it."""
     tells: bool = False
     """Whether it tells of gradients."""
+    method: Literal["", "runs", "asks"] = ""
+    """Whether it is a method that computes gradients, or one that asks for them."""
+    settable: bool = False
+    """Whether it can be set."""
+    sizes: bool = False
+    """Whether it hangs on how many rows there are."""
     reorders: bool = False
     """Whether it has the dimensions in another order."""
 
 
 ATTRIBUTE_ROWS = (
-    Attribute("device dtype is_cuda itemsize layout nbytes ndim shape", "tensor array", "number"),
-    Attribute("size", "array", "number"),
-    Attribute("is_leaf requires_grad", "tensor", "number", tells=True),
+    Attribute("device dtype is_cuda itemsize layout ndim", "tensor array", "number"),
+    Attribute("nbytes shape", "tensor array", "number", sizes=True),
+    Attribute("size", "array", "number", sizes=True),
+    Attribute("is_leaf", "tensor", "number", tells=True),
+    Attribute("requires_grad", "tensor", "number", tells=True, settable=True),
+    Attribute("backward", "tensor", "graph", tells=True, method="runs"),
+    Attribute("register_hook requires_grad_ retain_grad", "tensor", "graph", tells=True, method="asks"),
     Attribute("grad_fn", "tensor", "graph", tells=True),
     Attribute("H T mH mT", "tensor array", "shared", graph=True, reorders=True),
-    Attribute("imag real", "tensor", "shared", graph=True),
-    Attribute("data", "tensor array", "shared"),
-    Attribute("grad", "tensor", "shared", tells=True),
+    Attribute("imag real", "tensor", "shared", graph=True, settable=True),
+    Attribute("data", "tensor array", "shared", settable=True),
+    Attribute("grad", "tensor", "shared", tells=True, settable=True),
+    Attribute("values", "pair", "shared", graph=True),
+    Attribute("indices", "pair", "shared"),
     Attribute("loc logits mean mode probs scale stddev variance", "distribution", "shared", graph=True),
 )
 
 
 @cache
-def attributes(of: Kind = "tensor", **facts: object) -> frozenset[str]:
+def attributes(of: Kind | Literal["pair"] = "tensor", **facts: object) -> frozenset[str]:
     """The attributes of a kind of thing whose row says all of these facts, as for `names`."""
     return named((row for row in ATTRIBUTE_ROWS if of in row.of.split()), facts)
 
@@ -362,7 +522,7 @@ ATTRIBUTES = attributes("tensor", memory="number") | attributes("array", memory=
 """Attributes of tensors and arrays that are numbers."""
 VIEWS_OF_IT = attributes(memory="shared")
 """Attributes that are memory: the tensor's, or their own."""
-GRADIENTS = attributes(tells=True) | frozenset("backward register_hook requires_grad_ retain_grad".split())
+GRADIENTS = attributes(tells=True)
 """Attributes and methods of tensors that depend on gradients."""
 
 
@@ -372,9 +532,9 @@ def tells_values(name: str) -> bool:
 
 
 @cache
-def of_optimizers(*is_for: str) -> frozenset[str]:
-    """What optimizers have for one of these."""
-    return named(OF_OPTIMIZERS, {"is_for": is_for})
+def of_optimizers(*is_for: str, of: str = "optimizer") -> frozenset[str]:
+    """What optimizers, or schedulers or gradient scalers, have for one of these; all that is known if none is named."""
+    return named(OF_OPTIMIZERS, {"of": of, "is_for": is_for} if is_for else {"of": of})
 
 
 @cache
@@ -400,7 +560,7 @@ VIEWS = names("tensor", memory="shared") - {"numpy"}
 """Methods of tensors that may return their object or a view of it, and change nothing."""
 REDUCES = names("tensor", reduces=True)
 """Methods of tensors that reduce all elements to one number, unless given a dimension."""
-JOINS = frozenset(JOINING.split()) & OF["torch"].keys()
+JOINS = names("torch", joins=True)
 """Functions of torch that join tensors."""
 MADE = functions("torch", memory="new", made=("of host", "on host"))
 """Functions that make a tensor that shares memory with nothing, by their whole names."""
@@ -425,7 +585,17 @@ def out_place(name: str, of: Literal["array", "numpy"]) -> int:
 
 
 Other: TypeAlias = Literal[
-    "asks", "random state", "gradients", "settings", "place", "precision", "products", "files", "compiles", "autocast"
+    "asks",
+    "random state",
+    "gradients",
+    "settings",
+    "place",
+    "precision",
+    "products",
+    "files",
+    "compiles",
+    "autocast",
+    "constants",
 ]
 
 
@@ -438,20 +608,29 @@ class Others:
     """asks: it makes or asks for a dtype, a device, a size or another number; random state: it reads or sets one;
     gradients: it says whether they are recorded; settings: it sets what torch does from then on, and among that place
     and precision: where and of which dtype tensors are made; products: how precisely matrices are multiplied."""
+    sets: bool = False
+    """Whether a call of it sets something that stays."""
 
 
 OTHERS = (
     Others("Size can_cast device finfo get_default_dtype get_num_threads iinfo is_complex is_floating_point "
            "is_grad_enabled is_tensor numel typename", "asks"),
-    Others("Generator get_rng_state initial_seed manual_seed seed set_rng_state", "random state"),
-    Others("enable_grad inference_mode no_grad set_grad_enabled", "gradients"),
-    Others("set_num_threads set_printoptions use_deterministic_algorithms", "settings"),
-    Others("set_default_device", "place"),
-    Others("set_default_dtype set_default_tensor_type", "precision"),
-    Others("set_float32_matmul_precision", "products"),
+    Others("Generator get_rng_state initial_seed", "random state"),
+    Others("manual_seed seed set_rng_state", "random state", sets=True),
+    Others("enable_grad inference_mode no_grad", "gradients"),
+    Others("set_grad_enabled", "gradients", sets=True),
+    Others("set_anomaly_enabled set_deterministic_debug_mode set_flush_denormal set_num_interop_threads "
+           "set_num_threads set_printoptions set_warn_always use_deterministic_algorithms", "settings", sets=True),
+    Others("set_default_device", "place", sets=True),
+    Others("set_default_dtype set_default_tensor_type", "precision", sets=True),
+    Others("set_float32_matmul_precision", "products", sets=True),
+    Others("e inf nan pi", "constants"),
     Others("load save", "files"),
     Others("compile", "compiles"),
-    Others("autocast set_autocast_enabled", "autocast"),
+    Others("autocast", "autocast"),
+    Others("set_autocast_cache_enabled set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_dtype "
+           "set_autocast_enabled set_autocast_gpu_dtype set_autocast_ipu_dtype set_autocast_ipu_enabled "
+           "set_autocast_xla_dtype set_autocast_xla_enabled", "autocast", sets=True),
 )  # fmt: skip
 
 
@@ -459,6 +638,91 @@ OTHERS = (
 def others(*does: Other) -> frozenset[str]:
     """What of torch does one of these, and computes no tensor; all that computes none if none of these is named."""
     return named(OTHERS, {"does": does} if does else {})
+
+
+def sets_computing(qualified: str) -> bool:
+    """Whether this is a setting of torch, or a function with which it computes otherwise from then on."""
+    module, _, name = qualified.rpartition(".")
+    lasting = named(OTHERS, {"sets": True}) - others("random state")
+    return (module == "torch" and name in lasting) or library_does(qualified) == "settings"
+
+
+def works_on_host(qualified: str) -> bool:
+    """Whether this is a function of torch that works on the host alone, or sets something there."""
+    module, _, name = qualified.rpartition(".")
+    computing = others("asks", "gradients", "autocast", "constants") - named(OTHERS, {"sets": True})
+    works = module == "torch" and name in others() - computing
+    return works or library_does(qualified) in ("host", "seeds", "settings")
+
+
+def is_constant(qualified: str) -> bool:
+    """Whether this is a number of torch, numpy or math, such as `numpy.pi`."""
+    module, _, name = qualified.rpartition(".")
+    return library_does(module) == "computes" and name in others("constants")
+
+
+@dataclass(frozen=True)
+class Dtypes:
+    """Facts about dtypes, whose names are given as words."""
+
+    names: str
+    kind: Literal["float", "integer", "bool"]
+    bits: int
+
+
+DTYPES = (
+    Dtypes("float float32", "float", 32),
+    Dtypes("double float64", "float", 64),
+    Dtypes("bfloat16 float16 half", "float", 16),
+    Dtypes("int8 uint8", "integer", 8),
+    Dtypes("int16 short", "integer", 16),
+    Dtypes("int int32", "integer", 32),
+    Dtypes("int64 long", "integer", 64),
+    Dtypes("bool", "bool", 8),
+)
+
+
+@cache
+def dtypes(**facts: object) -> frozenset[str]:
+    """The names of dtypes whose rows state all of these facts."""
+    return named(DTYPES, facts)
+
+
+FLOAT32 = frozenset(f"torch.{name}" for name in dtypes(kind="float", bits=32))
+"""The whole names of the dtype that networks have by default."""
+
+
+@dataclass(frozen=True)
+class Distributions:
+    """Facts about classes of torch.distributions, whose names are given as words."""
+
+    names: str
+    checked_alone: bool = True
+    """Whether checking the arguments keeps nothing that is computed for the check. Others keep probabilities, for
+    example, and gradients are then summed in another order than without the check."""
+    products: bool = False
+    """Whether they multiply or factor matrices."""
+
+
+DISTRIBUTION_ROWS = (
+    Distributions("Bernoulli Beta Binomial Categorical Cauchy Chi2 ContinuousBernoulli Dirichlet Distribution "
+                  "Exponential Gamma Geometric Gumbel HalfCauchy HalfNormal Independent Kumaraswamy Laplace LogNormal "
+                  "Multinomial NegativeBinomial Normal Pareto Poisson StudentT Uniform VonMises Weibull"),
+    Distributions("LowRankMultivariateNormal MultivariateNormal", products=True),
+    Distributions("LogisticNormal MixtureSameFamily TransformedDistribution", products=True),  # if their parts do
+    Distributions("OneHotCategorical RelaxedBernoulli RelaxedOneHotCategorical", checked_alone=False),
+)  # fmt: skip
+
+
+@cache
+def distributions(**facts: object) -> frozenset[str]:
+    """The classes of torch.distributions whose rows state all of these facts."""
+    return named(DISTRIBUTION_ROWS, facts)
+
+
+def is_normal(qualified: str) -> bool:
+    """Whether this is torch's normal distribution, by one of its whole names."""
+    return qualified.startswith(DISTRIBUTIONS) and qualified.endswith(".Normal")
 
 
 ON_HOST = names("tensor", waits="value") - names("torch")
@@ -507,6 +771,8 @@ OF_TYPE = {
     "torch.BoolTensor": "bool",
 }
 """torch's tensor types, each with the name of its dtype."""
+SINGLE = frozenset(name for name, dtype in OF_TYPE.items() if dtype == "float32") | {"torch.Tensor"}
+"""Those that make float32, unless the default dtype is another."""
 NEW_TENSORS = (
     OF_TYPE.keys() | {"torch.Tensor"} | {f"torch.{n}" for n in names("torch", memory="new") if OF["torch"][n].made}
 )
@@ -518,20 +784,39 @@ OPERATORS = {
 """Operators of tensors, each with the function that it calls."""
 EXACT_POWERS = (2, 3, 0.5)
 """Exponents for which torch multiplies or takes the root, which is exactly rounded, instead of calling pow."""
-DRAWING = frozenset(
-    "beta betavariate binomial bytes choice choices chisquare default_rng dirichlet exponential expovariate f gamma "
-    "gammavariate gauss geometric get_state getrandbits getstate gumbel hypergeometric laplace logistic lognormal "
-    "lognormvariate logseries multinomial multivariate_normal normal normalvariate pareto permutation poisson power "
-    "rand randbytes randint randn random random_integers random_sample randrange ranf rayleigh sample shuffle "
-    "standard_cauchy standard_exponential standard_gamma standard_normal standard_t triangular uniform vonmises "
-    "vonmisesvariate wald weibull weibullvariate zipf Generator Random RandomState SystemRandom".split()
-)
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Facts about what draws random numbers, whose names are given as words."""
+
+    names: str
+    makes: Literal["order", "choice", "integers", "numbers", "generator", "state"]
+    """order: a permutation; generator: what has a state of its own; state: of a generator, which it returns."""
+    of: Literal["numpy random", "torch"] = "numpy random"
+    """Where they are found, with the submodules: in numpy.random and random, or in torch."""
+
+
+DRAWS = (
+    Draws("permutation shuffle", "order"),
+    Draws("choice choices sample", "choice"),
+    Draws("getrandbits randint random_integers randrange", "integers"),
+    Draws("beta betavariate binomial bytes chisquare dirichlet exponential expovariate f gamma gammavariate gauss "
+          "geometric gumbel hypergeometric laplace logistic lognormal lognormvariate logseries multinomial "
+          "multivariate_normal normal normalvariate pareto poisson power rand randbytes randn random random_sample "
+          "ranf rayleigh standard_cauchy standard_exponential standard_gamma standard_normal standard_t triangular "
+          "uniform vonmises vonmisesvariate wald weibull weibullvariate zipf", "numbers"),
+    Draws("Generator Random RandomState SystemRandom default_rng", "generator"),
+    Draws("get_state getstate", "state"),
+    Draws("randperm RandomSampler SubsetRandomSampler", "order", "torch"),
+)  # fmt: skip
+
+
+@cache
+def draws(**facts: object) -> frozenset[str]:
+    """The names of what draws whose rows state all of these facts."""
+    return named(DRAWS, facts)
+
+
+DRAWING = draws(of="numpy random")
 """Names of numpy.random and random that draw from their state, or have their own state; not those that set it."""
-CHECKED_ALONE = frozenset(
-    "Bernoulli Beta Binomial Categorical Cauchy Chi2 ContinuousBernoulli Dirichlet Exponential Gamma Geometric Gumbel "
-    "HalfCauchy HalfNormal Independent Kumaraswamy Laplace LogNormal LogisticNormal LowRankMultivariateNormal "
-    "MixtureSameFamily MultivariateNormal Multinomial NegativeBinomial Normal Pareto Poisson StudentT "
-    "TransformedDistribution Uniform VonMises Weibull".split()
-)
-"""Classes of torch.distributions for which checking the arguments keeps nothing that is computed for the check. Others
-keep probabilities, for example, and gradients are then summed in another order than without the check."""

@@ -10,7 +10,8 @@ from transformer.recognition.roles import Roles
 from transformer.syntax.query import pairwise, statements
 from transformer.syntax.tree import Tree
 
-ALLOCATIONS = functions("torch", fills="sizes") - {"torch.full"} | {"torch.zeros_like"}
+LIKE = functions("torch", fills="like")
+ALLOCATIONS = functions("torch", dtype="default", fills="sizes") | LIKE
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,8 @@ def find_allocations(roles: Roles) -> dict[str, tuple[ast.Assign, ast.Call]]:
             continue
         for one, made in pairwise(stmt):
             call = _allocation(roles, made)
-            if call is not None and roles.tree.calls(call, "torch.zeros_like") and not call.keywords:
-                like = call.args[0] if call.args else None
+            if call is not None and roles.tree.calls(call, *LIKE) and not call.keywords:
+                like = call.args[0] if len(call.args) == 1 else None
                 call = found[like.id][1] if isinstance(like, ast.Name) and like.id in found else None
             if call is not None and isinstance(one, ast.Name):
                 found[one.id] = (stmt, call)

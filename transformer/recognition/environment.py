@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from transformer.dataflow.access import free_names, scope_access
+from transformer.facts.libraries import of_environments
 from transformer.facts.python import builtin_names
 from transformer.recognition.roles import Roles
 from transformer.syntax.options import holds_options
@@ -53,9 +54,7 @@ def is_made_with(roles: Roles, sizes: Collection[str]) -> bool:
 
 
 SYNC = tuple(f"{gym}.vector.SyncVectorEnv" for gym in ("gymnasium", "gym"))
-SAME_ELSEWHERE = frozenset(
-    "step reset close num_envs single_observation_space single_action_space observation_space action_space".split()
-)
+SAME_ELSEWHERE = of_environments(anywhere=True)
 """Attributes and methods that work the same wherever the environments are stepped."""
 
 
@@ -368,7 +367,11 @@ class _Separate:
             self.name(value.id, value, numbers)
             return
         if isinstance(value, ast.Call):
-            if self.tree.names.builtin(value.func) in _MAKE_NUMBERS:
+            if (builtin := self.tree.names.builtin(value.func)) in builtin_names(makes=("number", "text")):
+                return
+            if builtin in builtin_names(gives="new"):
+                for given in value.args:
+                    self.plain(given, numbers)
                 return
             if (self.tree.qualified(value.func) or "").startswith(("os.path.", "time.")):
                 return
@@ -381,6 +384,3 @@ class _Separate:
 
     def _shared(self, node: ast.AST, what: str) -> Unshown:
         return Unshown(f"line {getattr(node, 'lineno', 0)}: the environments may share {what}")
-
-
-_MAKE_NUMBERS = builtin_names(makes=("number", "text")) | {"round"}

@@ -77,8 +77,6 @@ class History:
     """The dict that records a step's values."""
     transitions: str | None = None
     """The list of these dicts."""
-    storage_steps: str | None = None
-    """The number of its rows, as written."""
     storage_dtypes: Mapping[str, str] = field(default_factory=dict)
     """The dtype of each of its entries."""
     storage_sizes: Mapping[str, tuple[list[str], bool]] = field(default_factory=dict)

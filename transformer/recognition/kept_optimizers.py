@@ -8,7 +8,7 @@ from collections.abc import Collection
 from transformer.facts import python
 from transformer.facts.libraries import module_methods
 from transformer.facts.lookups import lookups
-from transformer.facts.torch_api import NEW_TENSORS, OF, of_optimizers, others
+from transformer.facts.torch_api import NEW_TENSORS, OF, attributes, of_optimizers, others
 from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.changes import Changes, only_makes, sets_by_text
 from transformer.recognition.roles import Optimizer, Roles
@@ -17,7 +17,12 @@ from transformer.syntax.tree import Tree
 
 SETTING = lookups(sets=True)
 """What sets attributes by their names."""
-FREEZING = lookups(of="attribute", sets=True) | {"requires_grad", "requires_grad_", "add_param_group"}
+FREEZING = (
+    lookups(of="attribute", sets=True)
+    | attributes(memory="number", settable=True)
+    | module_methods(sets="learning")
+    | of_optimizers("new groups")
+)
 """Names whose use may change which parameters need gradients, or set attributes unseen."""
 GIVING = module_methods(sets=("parts", "parameters")) | lookups(finds="parts")
 """Methods that give a network another part, under any name."""
@@ -32,7 +37,7 @@ DISPLAYS = (
     ast.SetComp,
     ast.JoinedStr,
 )
-USED = of_optimizers("stepping", "saving") | {"param_groups"}
+USED = of_optimizers("stepping", "saving", "groups")
 """Attributes and methods of the optimizer that training may use; the rates of its groups are checked elsewhere."""
 
 
@@ -79,20 +84,20 @@ def obstacle(
         for path in given(roles, optimizer):
             above = [
                 n
-                for n in stored(roles, path)
+                for n in tree.attributes_set(path)
                 if tree.scope_of(n) is maker
                 and (n.lineno < optimizer.stmt.lineno or never_both(tree, n, optimizer.stmt))
             ]
-            if len(above) != len(stored(roles, path)) or tree.methods(path) or tree.loops_around(optimizer.stmt):
+            if len(above) != len(tree.attributes_set(path)) or tree.methods(path) or tree.loops_around(optimizer.stmt):
                 return f"{path}, whose parameters {optimizer.name} holds, may be set more than once, or not above it"
-            for node in stored(roles):
+            for node in tree.attributes_set():
                 held_in = getattr(node.value, "attr", getattr(node.value, "id", None))
                 if held_in == path and not (tree.scope_of(node) is maker and node.lineno < optimizer.stmt.lineno):
                     return f"line {node.lineno} sets {node.attr}, whose parameters {optimizer.name} may not hold"
         if (part := exchanged(roles, changes) or grown(roles)) is not None:
             return part
     ours = {one.stmt.targets[0] for one in making(roles, optimizer.name)}
-    again = any(n not in ours and not _is_anothers(tree, n, cls) for n in stored(roles, attribute))
+    again = any(n not in ours and not _is_anothers(tree, n, cls) for n in tree.attributes_set(attribute))
     alone = made_once(roles, optimizer.name) and not again
     if not alone or tree.methods(attribute) or not runs_before_training(roles, target):
         return f"{optimizer.name} is not set in one place, which runs before the training"
@@ -164,7 +169,7 @@ def replaced(roles: Roles, path: str, cls: ast.ClassDef | None) -> str | None:
     tree, (owner, _, name) = roles.tree, path.rpartition(".")
     if not owner:
         return rebound(roles, path, cls)
-    stores = stored(roles, name)
+    stores = roles.tree.attributes_set(name)
     value = tree.assigned.get(stores[0]) if len(stores) == 1 else None
     call = tree.constructor(value) if value is not None else None
     holder = tree.class_of_self(stores[0].value, tree.scope_of(stores[0])) if stores else None
@@ -187,7 +192,7 @@ def _set_later(roles: Roles, optimizer: Optimizer) -> ast.Attribute | None:
     if not any(unparse(n) == f"{own}.parameters" for value in values for n in walk(value)):
         return None
     cls = tree.parents[maker]
-    for node in (n for n in stored(roles) if tree.class_of_self(n.value, tree.scope_of(n)) is cls):
+    for node in (n for n in roles.tree.attributes_set() if tree.class_of_self(n.value, tree.scope_of(n)) is cls):
         above = tree.scope_of(node) is maker and node.lineno < optimizer.stmt.lineno
         if not above and node is not optimizer.stmt.targets[0] and not _is_no_part(roles, node.attr):
             return node
@@ -204,11 +209,6 @@ def given(roles: Roles, optimizer: Optimizer) -> list[str]:
             if not (isinstance(call := roles.tree.parents[node], ast.Call) and call.func is node):
                 found[node.attr] = None
     return list(found)
-
-
-def stored(roles: Roles, attribute: str | None = None) -> list[ast.Attribute]:
-    """Where an attribute of this name, or any attribute, is set, for any object."""
-    return [n for n in roles.tree.of(ast.Attribute) if attribute in (n.attr, None) and not isinstance(n.ctx, ast.Load)]
 
 
 def grown(roles: Roles) -> str | None:
@@ -254,7 +254,7 @@ def _is_no_part(roles: Roles, attribute: str) -> bool:
     """Whether an attribute of this name, for any object, is never set to a module or a parameter."""
     tree = roles.tree
     given = {target: value for stmt in tree.of(ast.Assign) for target, value in pairwise(stmt)}
-    stores = [n for n in stored(roles, attribute) if not isinstance(tree.parents[n], ast.AugAssign)]
+    stores = [n for n in roles.tree.attributes_set(attribute) if not isinstance(tree.parents[n], ast.AugAssign)]
     by_text = any(node.value == attribute for node in tree.of(ast.Constant))
     return bool(stores) and not by_text and all(n in given and _is_data(roles, given[n], attribute) for n in stores)
 

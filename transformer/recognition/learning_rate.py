@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from transformer.dataflow.access import access
 from transformer.dataflow.bindings import is_same_variable
 from transformer.dataflow.name_lookups import is_vars_of_options
-from transformer.facts.lookups import EVERYTHING
+from transformer.facts.lookups import EVERYTHING, lookups
 from transformer.facts.python import SHOWS, TAKES_VALUES
-from transformer.facts.torch_api import of_optimizers
+from transformer.facts.torch_api import of_optimizers, schedulers
 from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import (
@@ -27,14 +27,10 @@ from transformer.syntax.tree import Scope, Tree
 SEEING = EVERYTHING | {"_getframe"}
 """What may reach a variable other than by name."""
 SCHEDULERS = "torch.optim.lr_scheduler."
-MOVING_MOMENTUM = ("OneCycleLR", "CyclicLR")
-"""Schedulers that also change momentum, or Adam's betas, unless an option turns that off."""
 RATES = frozenset(("lr", "initial_lr", "capturable"))
 """Entries of a parameter group that are handled elsewhere."""
-UNRELATED = of_optimizers("stepping", "moments") | {"__class__"}
+UNRELATED = of_optimizers("stepping", "moments") | lookups(of="attribute", finds="methods", sets=False)
 """Attributes of an optimizer that do not reveal its rate."""
-SCALING = ("step", "unscale_")
-"""Methods of gradient scalers, torch's or similar, that take an optimizer and leave its rate alone."""
 
 
 class RateUses:
@@ -279,7 +275,7 @@ class RateUses:
                 return
         if any(self._mentions_rate(n) for made in named for n in walk(made)):
             self.obstacle = f"line {node.lineno} passes the optimizer to a function that may read its learning rate"
-        elif not named and not (isinstance(call.func, ast.Attribute) and name in SCALING):
+        elif not named and not (isinstance(call.func, ast.Attribute) and name in of_optimizers(of="scaler")):
             self.obstacle = f"line {node.lineno} passes the optimizer to {name}(), which may change its learning rate"
         elif any(self._is_kept(made) for made in named):
             self._lost(node)
@@ -391,8 +387,7 @@ def changed_options(roles: Roles) -> ast.expr | None:
     """
     tree = roles.tree
     for call in tree.of(ast.Call):
-        kind = tree.qualified(call.func) or ""
-        if kind.startswith(SCHEDULERS) and kind.rpartition(".")[2] in MOVING_MOMENTUM:
+        if tree.calls(call, *schedulers(momentum=True)):
             kept = [k.value for k in call.keywords if k.arg == "cycle_momentum"]
             if [getattr(value, "value", None) for value in kept] != [False]:
                 return call

@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from transformer.dataflow.access import access, scope_access
-from transformer.facts.torch_api import OF_HOST
+from transformer.facts.libraries import library_does, role
+from transformer.facts.torch_api import OF_HOST, functions
 from transformer.syntax.query import names_in, parameters, statements, unparse, walk
 from transformer.syntax.tree import Loop, Tree
 
-ON_HOST = ("numpy.", "random.")
-DRAWING = frozenset(("torch.randint", "torch.randperm"))
+DRAWING = functions("torch", draws=True, dtype="integer")
 """Functions that draw indices below a number known on the host."""
 
 
@@ -110,7 +110,7 @@ def _collates(tree: Tree, stmt: ast.stmt, lists: Set[str]) -> bool:
         return False
     calls = [n for n in walk(stmt.value) if isinstance(n, ast.Call)]
     return all(
-        (tree.qualified(call.func) or "").startswith(("torch.", *ON_HOST))
+        library_does(tree.qualified(call.func) or "") in ("computes", "draws")
         or tree.names.builtin(call.func) is not None
         or (isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Call))
         for call in calls
@@ -153,7 +153,8 @@ def _is_host_work(tree: Tree, stmt: ast.stmt, kept: Set[str]) -> bool:
                 return True
         if isinstance(node, ast.Call):
             name = tree.qualified(node.func) or ""
-            if name.startswith(ON_HOST) or name in OF_HOST | DRAWING:
+            arrays = role(name) != "plain" and not name.startswith("torch.")
+            if (arrays and library_does(name) in ("computes", "draws")) or name in OF_HOST | DRAWING:
                 return True
     return False
 

@@ -7,13 +7,13 @@ from collections.abc import Collection, Iterator
 
 from transformer.dataflow.access import access
 from transformer.facts.python import TAKES_VALUES
-from transformer.facts.torch_api import NO_GRAPH
+from transformer.facts.torch_api import NO_GRAPH, of_parameters
 from transformer.recognition.roles import Optimizer, Roles
 from transformer.syntax.options import holds_options
 from transformer.syntax.query import calls_method, children, first_parameter, names_in, pairwise, statements, walk
 from transformer.syntax.tree import Tree
 
-NORMS = frozenset("clip_grad_norm_ clip_grad_value_ clip_grads_with_norm_ get_total_norm clip_grad_norm".split())
+NORMS = frozenset(name.rpartition(".")[2] for name in of_parameters(of="gradients"))
 """Functions of torch that read or change gradients."""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import builtins
 import json
 import re
 from collections.abc import Sequence
@@ -12,7 +11,8 @@ from platform import python_version
 
 from transformer.dataflow.bindings import variables
 from transformer.facts.libraries import TRAINERS
-from transformer.facts.lookups import OF_CALLER
+from transformer.facts.lookups import OF_CALLER, lookups
+from transformer.facts.python import builtin_names, decorators
 from transformer.syntax import header
 from transformer.syntax.diagnostics import Diagnostic, at
 from transformer.syntax.query import asked_name, calls_method, walk
@@ -307,8 +307,10 @@ def _off_policy_kind(tree: Tree, loop: Loop) -> str:
     return "DQN" if "argmax" in words else "DDPG or TD3"
 
 
-ASKED_FOR = frozenset("print input open eval exec exit quit help compile locals globals vars dir breakpoint".split())
-"""Builtins that every analysis checks for being Python's, or for which it expects the worst."""
+RELIED_ON = (
+    builtin_names(acts=False) | builtin_names(takes=True) | lookups(of="builtin", finds="attributes") | decorators()
+)
+"""Builtins that are taken for Python's; of all others every analysis asks whether they are, or expects the worst."""
 
 
 def own_builtins(tree: Tree) -> list[Diagnostic]:
@@ -321,7 +323,7 @@ def own_builtins(tree: Tree) -> list[Diagnostic]:
             continue
         name = call.func.id
         same = tree.imports.get(name, "").rpartition(".")[0] in ("builtins", "six.moves")
-        if hasattr(builtins, name) and name not in ASKED_FOR and not same and variables(tree).owner_of(call.func):
+        if name in RELIED_ON and not same and variables(tree).owner_of(call.func):
             return [
                 at(call, "LC005", f"{name}() is the script's own here, not Python's", f"Rename the script's {name}.")
             ]

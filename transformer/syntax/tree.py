@@ -80,6 +80,12 @@ class Tree:
                 found.setdefault((type(node), node.id if isinstance(node, ast.Name) else node.attr), []).append(node)
         return found
 
+    def attributes_set(self, name: str | None = None) -> list[ast.Attribute]:
+        """Where an attribute of this name, or any attribute, is set or deleted, for any object."""
+        if name is None:
+            return [node for node in self.of(ast.Attribute) if not isinstance(node.ctx, ast.Load)]
+        return [node for node in self.stores.get((ast.Attribute, name), []) if isinstance(node, ast.Attribute)]
+
     @cached_property
     def assigned(self) -> dict[ast.expr, ast.expr]:
         """Every target of an assignment with its value."""

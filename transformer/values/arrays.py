@@ -15,15 +15,13 @@ from transformer.values.tensors import Tensors
 
 Kind = Literal["tensor", "array"]
 
-ARRAYS = names("numpy", rows="mixed", reduces=False) - {"percentile", "quantile"}
+ARRAYS = names("numpy", rows="mixed", reduces=False)
 """Functions of numpy that return arrays."""
 ELEMENTWISE = names("numpy", rows=("element", "broadcast"))
 """Functions of numpy that return an array if given one."""
-TENSORS = (
-    names("torch", made=("of host", "on host")) | names("torch", rows=("element", "broadcast")) - {"where"} | JOINS
-)
+TENSORS = names("torch", made=("of host", "on host")) | names("torch", rows=("element", "broadcast")) | JOINS
 """Functions of torch that return tensors."""
-SAME = VIEWS | {"clone", "copy", "clip"}
+SAME = VIEWS | names("tensor", "array", rows=("element", "broadcast"))
 """Methods that return a tensor if called on a tensor, and an array if called on an array."""
 
 
@@ -58,7 +56,8 @@ class KnownArrays:
             if module == "numpy":
                 of_arrays = function in ELEMENTWISE and any(self.kind(a) for a in call.args)
                 return "array" if function in ARRAYS or of_arrays else None
-            return "tensor" if module == "torch" and function in TENSORS else None
+            pair = function == "where" and len(call.args) == 1
+            return "tensor" if module == "torch" and function in TENSORS and not pair else None
         if not isinstance(call.func, ast.Attribute):
             return None
         if call.func.attr in ("numpy", "astype"):

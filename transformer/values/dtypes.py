@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ast
 
-from transformer.facts.torch_api import functions, names
+from transformer.facts.torch_api import FLOAT32, SINGLE, functions, names
 from transformer.recognition.roles import Roles
 from transformer.values.tensors import Tensors, values
 
 SAME_DTYPE = names("tensor", dtype="kept") - names("tensor", rows="broadcast")
 """Methods whose result's dtype depends on no other tensor, except through an argument."""
 NEW = functions("torch", dtype="default")
-GIVEN = ("torch.tensor", "torch.as_tensor", "torch.full")
+GIVEN = functions("torch", dtype="given")
 """Functions whose result has the dtype of the given values, unless one is named."""
 
 
@@ -74,7 +74,7 @@ class Dtypes:
         if self._tensors.produced(node):
             return self._networks_are_float32 and not self._under_autocast(node)
         dtype = next((ast.unparse(k.value) for k in node.keywords if k.arg == "dtype"), None)
-        if tree.calls(node, "torch.Tensor", "torch.FloatTensor"):
+        if tree.calls(node, *SINGLE):
             return True
         if tree.calls(node, *NEW, *GIVEN):
             default = not tree.calls(node, *GIVEN) or (tree.calls(node, "torch.full") and _is_filled_with_float(node))
@@ -101,6 +101,3 @@ def _is_filled_with_float(call: ast.Call) -> bool:
     fill = call.args[1:2] or [k.value for k in call.keywords if k.arg == "fill_value"]
     number = fill[0].operand if fill and isinstance(fill[0], ast.UnaryOp) else fill[0] if fill else None
     return isinstance(number, ast.Constant) and isinstance(number.value, float)
-
-
-FLOAT32 = ("torch.float32", "torch.float")

@@ -18,12 +18,12 @@ from transformer.syntax.query import assigns, bind_arguments, calls_method, copi
 from transformer.values.networks.distributions import is_made
 from transformer.values.networks.results import Results, kept_network, loss_called
 
-HOST_METHODS = names("tensor", memory="number") | {"numpy"}
+HOST_METHODS = names("tensor", memory="number") | names("tensor", waits="value", graph=False)
 """Methods of tensors that do not return a tensor."""
-NETWORK_METHODS = OF_MODULE - OF["tensor"].keys() | {"to"}
+NETWORK_METHODS = OF_MODULE
 """Methods of a network that do not compute with it."""
 
-CASTS = names("tensor", dtype="cast") - names("array") - {"to"}
+CASTS = names("tensor", dtype="cast") - names("array")
 """Methods that neither numbers nor numpy arrays have: a computed value cast so is a tensor, or the script's own."""
 
 NESTED = 4

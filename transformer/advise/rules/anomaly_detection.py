@@ -7,9 +7,7 @@ from collections.abc import Iterator
 
 from transformer.advise.base import Example, Rule
 from transformer.advise.study import Study
-
-CALLS = ("torch.autograd.set_detect_anomaly", "torch.autograd.detect_anomaly",
-         "torch.autograd.anomaly_mode.set_detect_anomaly", "torch.autograd.anomaly_mode.detect_anomaly")  # fmt: skip
+from transformer.facts.libraries import library_does
 
 
 def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
@@ -17,7 +15,8 @@ def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
     for call in study.calls:
         off = bool(call.args) and isinstance(call.args[0], ast.Constant) and call.args[0].value is False
         fixed = not call.args or isinstance(call.args[0], ast.Constant)
-        if study.qualified(call.func) in CALLS and fixed and not off:
+        name = study.qualified(call.func)
+        if library_does(name) == "settings" and name.endswith("detect_anomaly") and fixed and not off:
             yield call, "anomaly detection records a traceback for every operation and checks every gradient", None
 
 

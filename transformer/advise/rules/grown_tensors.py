@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from transformer.advise.base import Example, Rule
 from transformer.advise.study import Study
-from transformer.facts.torch_api import JOINS
+from transformer.facts.torch_api import functions
 
-FUNCTIONS = frozenset(f"torch.{name}" for name in JOINS - {"stack"})
+FUNCTIONS = functions("torch", joins=True)
 
 
 def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 
 from transformer.advise.base import Example, Rule
 from transformer.advise.study import Study
+from transformer.facts.libraries import library_does
+from transformer.facts.torch_api import draws, functions
 from transformer.values.tensors import values
 
-ARRAYS = ("numpy.arange", "numpy.random.permutation", "numpy.random.choice", "numpy.random.randint")
+DRAWN = draws(makes=("order", "choice", "integers"), of="numpy random")
 
 
 def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
@@ -32,7 +34,10 @@ def _is_array(study: Study, name: ast.expr, depth: int = 4) -> bool:
     """Whether a name is an array of indices, or a part of one."""
     while isinstance(name, ast.Subscript) or (isinstance(name, ast.Call) and isinstance(name.func, ast.Attribute)):
         if isinstance(name, ast.Call):
-            if study.qualified(name.func) in ARRAYS:
+            module, _, last = study.qualified(name.func).rpartition(".")
+            if (library_does(module) == "draws" and last in DRAWN) or f"{module}.{last}" in functions(
+                "numpy", dtype="given"
+            ):
                 return True
             assert isinstance(name.func, ast.Attribute)
             name = name.func.value

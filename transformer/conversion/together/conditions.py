@@ -17,7 +17,7 @@ from transformer.syntax.query import calls_method, names_in
 from transformer.syntax.text import NotText
 from transformer.syntax.tree import Tree
 
-OWN = frozenset("__file__ __name__ __doc__ __spec__ __package__ __loader__ __path__ __getattr__ __dir__".split())
+OWN = lookups(of="file", finds=("state", "attributes"))
 """Names that each module has, of which the merged file has only one."""
 BY_NAME = frozenset(
     "sys.modules sys._getframe inspect.getfile inspect.getsourcefile inspect.getmodule inspect.stack "

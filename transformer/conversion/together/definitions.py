@@ -5,16 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
+from transformer.facts.libraries import library_does, role
+from transformer.facts.python import decorators
+from transformer.facts.torch_api import functions, others
 from transformer.syntax.tree import Tree
 
-PURE = frozenset(
-    "torch.device torch.cuda.is_available numpy.sqrt numpy.log numpy.exp numpy.prod numpy.array math.sqrt math.log "
-    "math.exp dataclasses.field typing.TypeVar".split()
-)
-DECORATORS = frozenset("dataclasses.dataclass torch.no_grad functools.wraps abc.abstractmethod typing.overload".split())
-BUILTIN_DECORATORS = frozenset("staticmethod classmethod property".split())
-LIBRARIES = ("torch.", "gym.", "gymnasium.", "abc.", "enum.", "typing.")
-"""Modules whose classes do nothing when they are subclassed."""
+PURE = functions("torch", "numpy", draws=False)
 
 
 def only_defines(tree: Tree, body: Iterable[ast.stmt]) -> bool:
@@ -55,8 +51,7 @@ def _is_annotation(value: ast.expr | None) -> bool:
 def _decorated(tree: Tree, stmt: ast.FunctionDef | ast.ClassDef) -> bool:
     for decorator in stmt.decorator_list:
         called = decorator.func if isinstance(decorator, ast.Call) else decorator
-        builtin = isinstance(called, ast.Name) and called.id in BUILTIN_DECORATORS and called.id not in tree.rebound
-        if not builtin and tree.qualified(called) not in DECORATORS:
+        if (tree.names.builtin(called) or tree.qualified(called)) not in decorators(lazy=True):
             return False
     return True
 
@@ -66,17 +61,25 @@ def _is_base(tree: Tree, base: ast.expr) -> bool:
         return not tree.methods("__init_subclass__")
     if isinstance(base, ast.Name) and base.id in ("object", "Exception"):
         return True
-    return (tree.qualified(base) or "").startswith(LIBRARIES)
+    return role(tree.qualified(base) or "") in ("tensors", "bases", "environments")
 
 
 def _is_stable(tree: Tree, value: ast.expr) -> bool:
     """Whether an expression has no effects, and the same value a little later."""
     if isinstance(value, (ast.Constant, ast.Name, ast.Lambda)):
         return True
-    if isinstance(value, ast.Call) and tree.qualified(value.func) not in PURE:
+    if isinstance(value, ast.Call) and not _is_pure(tree.qualified(value.func) or ""):
         return False
     kinds = (ast.Attribute, ast.Tuple, ast.List, ast.Dict, ast.Set, ast.UnaryOp, ast.BinOp, ast.IfExp, ast.Call)
     if not isinstance(value, (*kinds, ast.Compare)):
         return False
     inner = (n for n in ast.iter_child_nodes(value) if isinstance(n, (ast.expr, ast.keyword)))
     return all(_is_stable(tree, n.value if isinstance(n, ast.keyword) else n) for n in inner)
+
+
+def _is_pure(qualified: str) -> bool:
+    """Whether a function of a library only computes, or tells what is the same throughout."""
+    module, _, name = qualified.rpartition(".")
+    computes = qualified in PURE or (library_does(qualified) == "computes" and role(qualified) == "plain")
+    asks = (module == "torch" and name in others("asks")) or qualified == "torch.cuda.is_available"
+    return computes or asks or role(qualified) == "bases"

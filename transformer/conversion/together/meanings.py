@@ -9,13 +9,14 @@ from typing import TypeAlias
 from transformer.conversion.imported_files import Import, named
 from transformer.conversion.together.gathered import Gathered, refusal
 from transformer.conversion.together.modules import File
+from transformer.facts.lookups import lookups
 from transformer.facts.torch_api import DISTRIBUTIONS
 from transformer.syntax.diagnostics import Diagnostic
 from transformer.syntax.imports import is_future
 
 Meaning: TypeAlias = "tuple[object, ...]"
 """Equal for equal things: ("own", file, name), ("module", file), ("import", dotted name), ("builtin", name)."""
-OF_EVERY_MODULE = frozenset("__name__ __file__ __doc__ __all__ __version__ __author__".split())
+OF_EVERY_MODULE = lookups(of="file", finds=("state", "nothing"))
 
 
 class Meanings:

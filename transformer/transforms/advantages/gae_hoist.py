@@ -60,7 +60,7 @@ INFO = TransformInfo(
     ),
 )
 
-MOVES = ("to", "cpu", "cuda")
+MOVES = names("tensor", moves=True)
 ALLOCATES = functions("torch", fills=("sizes", "like"))
 COPIES = names("tensor", memory="shared") | names("tensor", memory="number", waits="value")
 """Methods that return the elements of a tensor unchanged, for any shape and memory layout."""

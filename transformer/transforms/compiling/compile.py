@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from transformer.dataflow.access import access, scope_access
 from transformer.dataflow.name_lookups import last_written
+from transformer.facts.libraries import library_does, role
 from transformer.recognition.changes import Changes, sets_by_text
 from transformer.recognition.learning_rate import changed_options
 from transformer.recognition.roles import Roles
@@ -58,7 +59,6 @@ INFO = TransformInfo(
     ),
 )
 
-COMPUTING = ("torch.", "numpy.", "math.", "random.", "time.")
 """Modules whose functions draw no arrays from numpy's generator, except numpy.random's."""
 
 
@@ -466,8 +466,9 @@ def _may_draw(roles: Roles, functions: Sequence[str]) -> bool:
             return True
     for node in _compiled(roles, functions):
         name = tree.qualified(node.func if isinstance(node, ast.Call) else node) or ""
-        known = name.startswith(COMPUTING) or not isinstance(node, ast.Call)
-        if name.startswith("numpy.random.") or (name and not known):
+        draws, whose = library_does(name) == "draws", role(name)
+        known = draws or whose in ("plain", "tensors") or not isinstance(node, ast.Call)
+        if name and (not known or (draws and whose == "tensors")):  # Dynamo leaves Python's generator to Python
             return True
     return False
 

@@ -50,7 +50,7 @@ INFO = TransformInfo(
 )
 
 
-CAPTURABLE = optimizers(capturable=True) | {"SGD"}
+CAPTURABLE = optimizers(capturable=True) | optimizers(counts=False)
 
 
 def apply(state: State) -> Rewrite:

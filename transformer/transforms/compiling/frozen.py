@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from transformer.facts.python import SHOWS
-from transformer.facts.torch_api import GRADIENTS
+from transformer.facts.torch_api import attributes
 from transformer.recognition.roles import Optimizer, Roles
 from transformer.syntax.query import calls_method, names_in, receiver, statements, unparse, walk
 from transformer.syntax.tree import Tree
@@ -21,7 +21,7 @@ from transformer.values.reports import is_report
 
 SWITCH = "requires_grad"
 
-TELLING = GRADIENTS - {"backward"}
+TELLING = attributes(tells=True, method=("", "asks"))
 """Attributes that tell whether a result comes from a frozen network."""
 LEAVING = (ast.Break, ast.Continue, ast.Raise, ast.Try)
 """Statements that may leave a block before its end."""

@@ -12,7 +12,8 @@ from transformer.dataflow.liveness import Liveness
 from transformer.dataflow.name_lookups import texts_of
 from transformer.facts.libraries import module_methods
 from transformer.facts.lookups import lookups
-from transformer.facts.python import builtin_names
+from transformer.facts.python import ACCESS, builtin_names
+from transformer.facts.torch_api import holders, layers, of_layers, of_parameters, others
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import (
@@ -64,22 +65,17 @@ INFO = TransformInfo(
     regroups="an LSTM's gates add up inputs, state and biases in another order than torch's own LSTM",
 )
 
-LSTM, MODULE, COMPILE = "torch.nn.LSTM", "torch.nn.Module", "torch.compile"
-RECURRENT = frozenset((LSTM, "torch.nn.GRU", "torch.nn.RNN"))
-"""The setting that lets torch.compile trace the loop, which it would unroll step by step."""
-USED = frozenset(
-    "input_size hidden_size num_layers parameters named_parameters "
-    "weight_ih_l0 weight_hh_l0 bias_ih_l0 bias_hh_l0".split()
-)
+LSTM = "torch.nn.LSTM"
+(MODULE,) = holders("anything")
+USED = of_layers() | module_methods(finds="parameters")
 """What may be read of the LSTM: setting its values in place does not change the computation."""
-TAKES = ("torch.save", "copy.deepcopy", "copy.copy")
 """Builtins that may be given a whole network, and do not change its modules."""
-BUILTINS = builtin_names(gives="nothing") | {"super", "type"}
+BUILTINS = builtin_names(gives="nothing") | ACCESS
 REACHES = (
     module_methods(finds="parts")
     | module_methods(sets=("anything", "parts"))
-    | lookups(finds="parts")
-    | {"__dict__", "autocast"}
+    | lookups(of="attribute", finds=("parts", "methods"))
+    | others("autocast")
 )
 """Attributes and functions that reach a module without its name and may change it, or change its dtype."""
 
@@ -144,7 +140,11 @@ def apply(state: State) -> Rewrite:
 
 def _compiles(tree: Tree, stmt: ast.stmt, flag: str) -> bool:
     """Whether a statement is the one that compiles under the flag."""
-    return isinstance(stmt, ast.If) and tree.text(stmt.test) == flag and any(tree.calls(n, COMPILE) for n in walk(stmt))
+    return (
+        isinstance(stmt, ast.If)
+        and tree.text(stmt.test) == flag
+        and any(tree.calls(n, "torch.compile") for n in walk(stmt))
+    )
 
 
 def _modules(tree: Tree) -> set[str]:
@@ -341,7 +341,8 @@ def _check_others(tree: Tree, lstms: Collection[str]) -> None:
         Skip: one is, or it is.
     """
     for node in tree.nodes:
-        if tree.qualified(node) in RECURRENT:
+        module, _, layer = (tree.qualified(node) or "").rpartition(".")
+        if module == "torch.nn" and layer in layers(sequence=True):
             made = tree.parents[tree.parents[node]]
             known = made.targets[0] if isinstance(made, ast.Assign) else None
             if not isinstance(known, ast.Attribute) or known.attr not in lstms:
@@ -375,7 +376,7 @@ def _check_reached(roles: Roles) -> None:
             function = tree.function_called(call)
             if function is not None:
                 names |= set(parameters(function))
-            elif not tree.calls(call, *TAKES) and tree.names.builtin(call.func) not in BUILTINS:
+            elif not tree.calls(call, *of_parameters(copies=True)) and tree.names.builtin(call.func) not in BUILTINS:
                 raise Skip(f"line {call.lineno} passes a network on, and {tree.text(call.func)} may change its parts")
         if len(names) == known:
             return

@@ -12,6 +12,7 @@ from transformer.dataflow.access import access, scope_access
 from transformer.dataflow.grad_mode import without_gradients
 from transformer.facts import torch_api
 from transformer.facts.python import WRITES
+from transformer.facts.torch_api import attributes, of_optimizers
 from transformer.recognition import kept_optimizers, other_gradients
 from transformer.recognition.arguments import decided
 from transformer.recognition.learning_rate import changed_options
@@ -85,7 +86,7 @@ INFO = TransformInfo(
     ),
 )
 
-ORDER = ("zero_grad", "backward", "step")
+ORDER = tuple(sorted(of_optimizers("stepping") | attributes(method="runs")))
 BRANCHING, TRACED = torch_api.optimizers(counting=True), torch_api.optimizers(traced=True)
 NO_GRAPH = torch_api.functions("torch", graph=False)
 

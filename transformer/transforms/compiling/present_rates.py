@@ -17,7 +17,7 @@ STEPPED = of_optimizers("stepping")
 """What an update may use of the optimizer while its rate is in a tensor."""
 ASKED = of_optimizers("stepping", "saving")
 """What may be used of it at other times; none returns the optimizer or one of its groups."""
-SCHEDULED = of_optimizers("saving") | {"step", "get_last_lr"}
+SCHEDULED = of_optimizers(of="scheduler")
 """Likewise for a torch scheduler."""
 HELD = module_methods(finds="parameters")
 """Methods that return a network's parameters."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from transformer.dataflow.access import access, free_names
 from transformer.dataflow.name_lookups import looks_up_names
 from transformer.facts.libraries import LEAVES_PARTS, module_methods
-from transformer.facts.lookups import ANSWERING, COPIED
+from transformer.facts.lookups import lookups
 from transformer.facts.torch_api import MADE
 from transformer.recognition import kept_optimizers
 from transformer.recognition.before_training import runs_before_training
@@ -21,9 +21,9 @@ from transformer.values.networks.attributes import NUMBER, Frame, Unknown, Value
 from transformer.values.networks.uses import MOVING
 
 NUMBERS = NUMBER | {"list"}
-ANSWERS = ANSWERING | COPIED | module_methods(finds="parameters") | {"__init_subclass__"}
+ANSWERS = lookups(of="special", finds=("attributes", "copies", "methods")) | module_methods(finds="parameters")
 """Methods with which a class overrides what torch and copy.deepcopy() do with a network."""
-CALLED = LEAVES_PARTS | {"requires_grad_"}
+CALLED = LEAVES_PARTS | module_methods(sets="learning")
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Kept:
     def of(roles: Roles, path: str) -> Kept | None:
         """The value of `agent.critic`; None if it is not known, or may change."""
         tree, (root, _, name) = roles.tree, path.rpartition(".")
-        stored = kept_optimizers.stored(roles, name)
+        stored = roles.tree.attributes_set(name)
         single = (n for n in stored if isinstance(s := tree.statement(n), ast.Assign) and len(s.targets) == 1)
         made_at = [(tree.statement(n), tree.assigned[n]) for n in single if n in tree.assigned]
         maker = tree.scope_of(stored[0]) if stored else None

@@ -6,11 +6,11 @@ import ast
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from transformer.facts.libraries import library_does
 from transformer.facts.torch_api import HOLDERS, layers
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import calls_method, pairwise, unparse, walk
 
-HOST = ("math.", "numpy.", "torch.")
 """Modules whose functions keep nothing in a network."""
 
 
@@ -182,6 +182,6 @@ def _state_is_parameters(roles: Roles) -> bool:
         module, _, last = name.rpartition(".")
         if module == "torch.nn" and last not in layers() | HOLDERS | {"init", "functional"}:
             return False
-        if isinstance(node, ast.Call) and (called := tree.qualified(node.func)) and not called.startswith(HOST):
+        if isinstance(node, ast.Call) and (called := tree.qualified(node.func)) and not library_does(called):
             return False
     return bool(classes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from transformer.dataflow.liveness import Liveness
-from transformer.facts.torch_api import OF
+from transformer.facts.torch_api import OF, functions
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import is_number, statements, unparse
@@ -35,7 +35,7 @@ INFO = TransformInfo(
     after="target_pmfs.scatter_add_(1, l.long(), d_m_l)\ntarget_pmfs.scatter_add_(1, u.long(), d_m_u)",
 )
 
-LIKE = ("torch.zeros_like", "torch.ones_like")
+LIKE = functions("torch", fills="like")
 
 
 def apply(state: State) -> Rewrite:

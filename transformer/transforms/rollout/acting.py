@@ -6,6 +6,7 @@ import ast
 
 from transformer.dataflow.access import access
 from transformer.dataflow.own_compiling import own_compiling
+from transformer.facts.libraries import library_does
 from transformer.facts.torch_api import NO_GRAPH
 from transformer.recognition.roles import Roles
 from transformer.state import State
@@ -40,7 +41,6 @@ INFO = TransformInfo(
     ),
 )
 
-CONFIG = ("torch.backends.", "torch._dynamo.config.", "torch._inductor.config.")
 """Attributes of torch that are not functions."""
 FOLLOWED = 4
 """The maximum number of assignments to follow from the network's result to the numbers."""
@@ -85,7 +85,7 @@ def _seen_from_outside(roles: Roles) -> ast.expr | None:
     for node in roles.tree.nodes:
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
             name = roles.tree.qualified(node) or ""
-            if node.attr in ("forward", "__call__") or (name.startswith("torch.") and not name.startswith(CONFIG)):
+            if node.attr in ("forward", "__call__") or (name.startswith("torch.") and library_does(name) != "settings"):
                 return node
         name = roles.tree.last_name(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""
         if isinstance(node, (ast.Name, ast.Attribute)) and ("_hook" in name or name.endswith("Mode")):

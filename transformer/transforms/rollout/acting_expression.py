@@ -16,7 +16,7 @@ from transformer.values.effects.world import World
 from transformer.values.networks.computing import Computing
 from transformer.values.networks.sealed import FUNCTIONS, is_plain_class
 
-TO_HOST = ON_HOST | {"detach"}
+TO_HOST = ON_HOST | NO_GRAPH
 """Methods that turn a tensor into numbers; they stay in place."""
 SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.Expr)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from transformer.facts.python import TAKES_VALUES, builtin_names
+from transformer.facts.python import builtin_names
 from transformer.facts.torch_api import DISTRIBUTIONS, NO_GRAD, OF, TYPES, names
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import calls_itself, calls_method, first_parameter, statements, unparse, walk
@@ -12,7 +12,7 @@ from transformer.syntax.query import calls_itself, calls_method, first_parameter
 METHODS = (OF["tensor"].keys() | OF["distribution"].keys()) - names("tensor", memory="number", waits="value")
 """Methods that compute on a device."""
 FUNCTIONS = OF["torch"].keys() | OF["functional"].keys()
-BUILTINS = TAKES_VALUES - builtin_names(varies=True) | {"super"}
+BUILTINS = builtin_names(makes=("number", "class", "access"), varies=False)
 SIMPLE = (ast.Assign, ast.AnnAssign)
 
 

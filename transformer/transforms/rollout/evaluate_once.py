@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from transformer.dataflow.access import NONE, access
 from transformer.dataflow.liveness import Liveness
 from transformer.dataflow.memory import is_in_place
-from transformer.facts.torch_api import DISTRIBUTIONS, NO_GRAD, names, others
+from transformer.facts.torch_api import DISTRIBUTIONS, NO_GRAD, names, others, sets_computing
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.options import holds_options
@@ -102,7 +102,6 @@ def apply(state: State) -> Rewrite:
     if not late and not values:
         raise NotNeeded("the steps record only the actions of the policy's results")
     _check_sizes(roles, [observations, actions], [*late, *(key for value in values for key in value.keys)])
-    _check_networks(roles, rollout)
     late_records = [records[key][0] for key in (*late, *(key for value in values for key in value.keys))]
     _check_untouched(roles, rollout, step, [records[observations][0], *(value.stmt for value in values)], late_records)
     return _rewrite(state, rollout, step, records, observations, actions, late, values)
@@ -119,10 +118,6 @@ class Value:
     """What is recorded of its result."""
 
 
-SETTINGS = ("torch.set_", "torch.use_", "torch.backends.", "torch.autograd.set_")
-"""Other settings that torch's computations depend on."""
-
-
 def _check_modes(roles: Roles) -> None:
     """Check that torch computes after the rollout as it did in its steps.
 
@@ -133,7 +128,7 @@ def _check_modes(roles: Roles) -> None:
     modes = others("autocast", "precision")
     switches = (n for n in tree.nodes if tree.last_name(n) in modes and n not in roles.autocast_headers)
     found = next(switches, None) or next(
-        (n for n in roles.run_by_training if (tree.qualified(n) or "").startswith(SETTINGS)), None
+        (n for n in roles.run_by_training if sets_computing(tree.qualified(n) or "")), None
     )
     if found is not None:
         raise Skip(f"line {getattr(found, 'lineno', 0)} sets how torch computes, perhaps only for some of the steps")
@@ -255,26 +250,6 @@ def _stays(roles: Roles, name: ast.Name) -> bool:
         return True
     call = tree.parents[part]
     return isinstance(call, ast.Call) and calls_method(call, *names("tensor", sizes=True)) and part in call.args
-
-
-def _check_networks(roles: Roles, rollout: ast.For) -> None:
-    """Check that the steps only call the trained networks or methods of their classes.
-
-    Raises:
-        Skip: a step may change what they compute.
-    """
-    tree, networks = roles.tree, set(roles.modules)
-    methods = {s.name for cls in roles.network_classes for s in cls.body if isinstance(s, ast.FunctionDef)}
-    optimizers = {o.name for o in roles.optimizers}
-    for node in roles.reached([rollout]):
-        if not isinstance(node, ast.Name) or node.id not in networks | optimizers or not roles.is_ours(node):
-            continue
-        called = tree.parents[node]
-        if isinstance(called, ast.Attribute) and called.attr in methods | {"eval"}:
-            called = tree.parents[called]
-        func = called.func if isinstance(called, ast.Call) else None
-        if func is None or not (func is node or (isinstance(func, ast.Attribute) and func.value is node)):
-            raise Skip(f"line {node.lineno} uses {node.id} in the steps, and may change what it computes")
 
 
 def _convolves(tree: Tree, cls: ast.ClassDef) -> str | None:

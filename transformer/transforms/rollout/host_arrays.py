@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from transformer.dataflow.access import access
 from transformer.dataflow.memory import changed_in_place, shared
+from transformer.facts.torch_api import functions
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import calls_method, is_read, names_in, pairwise, statements, walk
@@ -43,7 +44,7 @@ INFO = TransformInfo(
 )
 
 
-MADE_OF_TWO = ("numpy.logical_or", "numpy.logical_and")
+MADE_OF_TWO = functions("numpy", rows="broadcast", memory="new")
 """Functions that make a new array from two; a third argument would be an output."""
 
 

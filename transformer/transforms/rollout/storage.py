@@ -10,7 +10,7 @@ from transformer.dataflow.access import access
 from transformer.dataflow.liveness import Liveness
 from transformer.dataflow.memory import roots
 from transformer.facts.python import WRITES
-from transformer.facts.torch_api import OF, methods, names, tells_values
+from transformer.facts.torch_api import FLOAT32, OF, dtypes, methods, names, tells_values
 from transformer.recognition.buffers import (
     ALLOCATIONS,
     Buffer,
@@ -32,7 +32,7 @@ from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
-from transformer.values.dtypes import FLOAT32, Dtypes
+from transformer.values.dtypes import Dtypes
 from transformer.values.effects.world import World
 from transformer.values.memory import Memory
 from transformer.values.networks.results import Results
@@ -416,7 +416,6 @@ def _rewrite(
         transition=transition,
         transitions=transitions,
         storage=storage,
-        storage_steps=roles.spelled(steps),
         storage_dtypes={b.name: b.dtype for b in buffers},
         storage_sizes={b.name: leading_sizes(roles, b.call) for b in buffers},
     )
@@ -464,12 +463,13 @@ def _recorded(
     return text
 
 
-RESHAPES = methods(rows=("element", "broadcast")) | {"view", "reshape", "flatten", "squeeze"}
+RESHAPES = methods(rows=("element", "broadcast")) | names("tensor", memory="shared", dtype="kept", waits="")
 """Methods whose result has one element per element of their object, perhaps in another shape."""
 ELEMENTWISE = (
     names("torch", "numpy", rows=("element", "broadcast"))
-    | names("torch", made="of host")
-    | {"array", "stack", "vstack", "float32", "float64", "int64", "int32", "bool_"}
+    | names("torch", "numpy", made="of host")
+    | names("torch", joins=True)
+    | dtypes()
 )
 """Functions of torch and numpy whose result has one element per element of an argument."""
 

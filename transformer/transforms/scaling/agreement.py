@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Sequence
 
+from transformer.facts.libraries import library_does
 from transformer.facts.python import SAME
+from transformer.facts.torch_api import is_constant
 from transformer.recognition.roles import Roles
 from transformer.syntax.options import holds_options
 from transformer.syntax.query import calls_method, method, root, statements, unparse, walk
@@ -13,8 +15,6 @@ from transformer.syntax.rewrite import Edits
 from transformer.transforms.base import Skip
 from transformer.values.reports import is_logger, is_report
 
-TIMES = frozenset(f"time.{name}" for name in ("time", "perf_counter", "monotonic", "time_ns", "perf_counter_ns"))
-NUMBERS = ("numpy.nan", "numpy.inf", "numpy.pi", "math.nan", "math.inf", "math.pi")
 KINDS = frozenset("device dtype is_cuda ndim dim".split())
 """Attributes and methods of tensors that are the same in all processes, except for a device's index."""
 LIMITS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
@@ -37,7 +37,7 @@ class Common:
         if isinstance(node, ast.Call):
             parts = [*node.args, *(k.value for k in node.keywords)]
             qualified = tree.qualified(node.func) or ""
-            if qualified in TIMES or qualified.startswith("datetime."):
+            if library_does(qualified) == "clock" or qualified.startswith("datetime."):
                 return clock
             if method(node) == "dim":
                 return True
@@ -54,7 +54,7 @@ class Common:
             return self._is_common_name(node, clock)
         if isinstance(node, (ast.Lambda, ast.Await, ast.Yield, ast.NamedExpr, ast.GeneratorExp)):
             return False
-        if isinstance(node, ast.Attribute) and (tree.qualified(node) in NUMBERS or node.attr in KINDS):
+        if isinstance(node, ast.Attribute) and (is_constant(tree.qualified(node) or "") or node.attr in KINDS):
             return True
         operands = (n for n in ast.iter_child_nodes(node) if isinstance(n, (ast.expr, ast.keyword, ast.comprehension)))
         return all(self.is_common(n, clock=clock) for n in operands)

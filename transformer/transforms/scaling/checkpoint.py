@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
+from transformer.facts.libraries import module_methods
+from transformer.facts.torch_api import attributes
 from transformer.state import State
 from transformer.syntax.imports import add_imports
 from transformer.syntax.query import walk
@@ -65,7 +67,7 @@ _OF_ENVIRONMENTS = {
 }
 """Names in the emitted functions that save environments and what is only reported, by the templates' names."""
 
-MODES = ("train", "eval", "training", "requires_grad", "requires_grad_")
+MODES = module_methods(sets=("mode", "learning")) | attributes(tells=True, memory="number")
 
 
 def apply(state: State) -> Rewrite:

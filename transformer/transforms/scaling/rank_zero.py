@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ast
 
-from transformer.facts.libraries import REPORTS
+from transformer.facts.libraries import REPORTS, role
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import root, unparse, walk
 from transformer.syntax.rewrite import Edits
 from transformer.transforms.base import Skip
 from transformer.values.reports import is_logger
 
-WRITERS = ("torch.utils.tensorboard.SummaryWriter", "tensorboardX.SummaryWriter")
 TRACKING = frozenset("wandb mlflow comet_ml neptune swanlab".split())
 VIDEOS = frozenset("RecordVideo Monitor VecVideoRecorder VideoRecorder".split())
 SAVING = frozenset(
@@ -51,7 +50,8 @@ class RankZero:
     def _silence_writers(self) -> None:
         tree = self._roles.tree
         for call in tree.of(ast.Call):
-            if not tree.calls(call, *WRITERS):
+            made = tree.qualified(call.func) or ""
+            if role(made) != "reports" or not made.endswith(".SummaryWriter"):
                 continue
             parent = tree.parents[call]
             if not isinstance(parent, (ast.Assign, ast.IfExp)):

@@ -5,19 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
+from transformer.facts.libraries import library_does
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import calls_method, method, names_in, pairwise, root, statements, unparse, walk
 from transformer.syntax.rewrite import Edits
+from transformer.syntax.tree import Tree
 from transformer.transforms.base import Skip
 from transformer.values.reports import is_report
 
-SEEDING = (
-    "random.seed",
-    "numpy.random.seed",
-    "torch.manual_seed",
-    "torch.cuda.manual_seed",
-    "torch.cuda.manual_seed_all",
-)
 MAKING = frozenset(
     "zeros ones empty full rand randn randint arange randperm normal uniform reshape view split chunk expand repeat "
     "new_zeros new_ones new_full new_empty unflatten range TensorDict tile".split()
@@ -248,7 +243,7 @@ class Shares:
         found = []
         for stmt in statements(self._roles.setup):
             if isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Call):
-                if self._roles.tree.calls(stmt.value, *SEEDING) and len(stmt.value.args) == 1:
+                if _seeds(self._roles.tree, stmt.value) and len(stmt.value.args) == 1:
                     text = self._roles.tree.text
                     found.append((text(stmt.value.func), text(stmt.value.args[0])))
         return found
@@ -270,7 +265,7 @@ class Shares:
                 if keyword.arg == "seed":
                     seen.update(n for n in walk(keyword.value))
                     self._shift(keyword.value)
-            if tree.calls(call, *SEEDING):
+            if _seeds(tree, call):
                 seen.update(n for n in walk(call))
         for value in self._making:
             for node in walk(value):
@@ -374,3 +369,8 @@ def _counts(value: ast.expr, counted: str | None) -> Iterator[ast.expr]:
 def _name(call: ast.Call) -> str:
     """The last part of a callee's name."""
     return unparse(call.func).rpartition(".")[2]
+
+
+def _seeds(tree: Tree, call: ast.Call) -> bool:
+    """Whether a call seeds a generator."""
+    return library_does(tree.qualified(call.func) or "") == "seeds"

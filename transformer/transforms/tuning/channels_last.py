@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from transformer.facts.torch_api import attributes
+from transformer.facts.torch_api import attributes, names
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import names_in, statements, walk
@@ -40,7 +40,7 @@ INFO = TransformInfo(
     regroups="convolutions and gradient norms add up in memory order, which differs from the original's",
 )
 
-LAYOUT = frozenset("view stride as_strided data_ptr is_contiguous untyped_storage storage".split())
+LAYOUT = names("tensor", layout=True)
 """Methods of a tensor that depend on its memory layout."""
 PUT_FIRST = REORDERS | attributes(reorders=True)
 """Ways in which a network moves channels from last to first; its images then already have the layout."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from transformer.recognition.environment import SAME_ELSEWHERE, SYNC, Unshown, find_sync_vector
+from transformer.facts.libraries import of_environments
+from transformer.recognition.environment import SYNC, Unshown, find_sync_vector
 from transformer.state import State
 from transformer.syntax.imports import add_imports
 from transformer.syntax.options import holds_options
@@ -48,7 +49,7 @@ WRAPPERS = {
     "NormalizeReward": "step_rescaled",
 }
 """The wrappers that another method steps, with its name; those that a script does not mention are left out."""
-OFFERED = SAME_ELSEWHERE | frozenset("envs call get_attr metadata".split())
+OFFERED = of_environments()
 """What may be used of the environments: they and their wrappers stay in place."""
 STEERED = frozenset("step normalize observation update returns discounted_reward".split())
 """Methods and attributes that the emitted methods replace, or assume to be the wrappers' own."""

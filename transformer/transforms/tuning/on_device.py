@@ -41,7 +41,7 @@ INFO = TransformInfo(
     ),
 )
 
-FILLED = functions("torch", fills="sizes") - {"torch.empty"}
+FILLED = functions("torch", fills="sizes")
 """Functions that fill a tensor with one number."""
 MADE = functions("torch", made=("of host", "on host"))
 

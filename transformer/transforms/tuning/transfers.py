@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from transformer.dataflow.memory import changed_in_place, shared
+from transformer.facts.torch_api import SINGLE
 from transformer.recognition.buffers import sets_default
 from transformer.recognition.roles import Roles
 from transformer.state import State
@@ -84,7 +85,7 @@ def _transfer(
     array = made.args[0]
     if tensors.tensor(array):
         return None
-    if tree.calls(made, "torch.Tensor", "torch.FloatTensor"):
+    if tree.calls(made, *SINGLE):
         if not isinstance(array, (ast.List, ast.ListComp, ast.Tuple)) and known.kind(array) is None:
             return None  # it may be a size
         module = ast.unparse(made.func).rpartition(".")[0]

@@ -164,7 +164,7 @@ def _only_gathers(tree: Tree, node: ast.expr) -> bool:
     return False
 
 
-GATHERING = names("tensor", memory="shared", waits="") | {"gather", "index_select"}
+GATHERING = names("tensor", memory="shared", waits="") | names("tensor", selects=True, waits="")
 
 
 def _is_docstring(stmt: ast.stmt) -> bool:

@@ -10,7 +10,7 @@ from itertools import takewhile
 from transformer.dataflow.access import access
 from transformer.dataflow.grad_mode import without_gradients
 from transformer.dataflow.memory import is_in_place
-from transformer.facts.libraries import REPORTS
+from transformer.facts.libraries import REPORTS, library_does
 from transformer.facts.python import HARMLESS
 from transformer.facts.torch_api import OF, REDUCES, may_be_given, names
 from transformer.recognition.off_policy import Region
@@ -409,10 +409,10 @@ class Deferral:
             return self.tree.names.builtin(node.func) in HARMLESS
         qualified = self.tree.qualified(node.func) or ""
         if qualified:
-            library, _, name = qualified.rpartition(".")
             if may_be_given(node):
                 return False
-            return qualified in CLOCKS or (library in LIBRARIES and name in COMPUTES)
+            computes = library_does(qualified) == "computes" and qualified.rpartition(".")[2] in COMPUTES
+            return computes or library_does(qualified) == "clock"
         return isinstance(node.func, ast.Attribute) and (
             (node.func.attr in COMPUTES and self.tensors.tensor(node.func.value))
             or node.func.attr in ("item", "format", "join", "items")
@@ -493,7 +493,7 @@ class Deferral:
     def _is_clock(self, stmt: ast.stmt) -> bool:
         """Whether a statement above the training loop binds the time, a number."""
         read = stmt.value if isinstance(stmt, ast.Assign) and stmt not in self._turn else None
-        return isinstance(read, ast.Call) and self.tree.qualified(read.func) in CLOCKS
+        return isinstance(read, ast.Call) and library_does(self.tree.qualified(read.func) or "") == "clock"
 
     def _reports(self, stmt: ast.stmt) -> bool:
         if isinstance(stmt, ast.If):
@@ -529,8 +529,6 @@ def _is_mean(node: ast.expr) -> bool:
 
 COMPUTES = names(*OF, memory=("new", "shared", "number"), draws=False) - names(*OF, draws=True)
 """Functions of torch and numpy, and methods of tensors, that change nothing and draw no random numbers."""
-LIBRARIES = ("torch", "numpy", "math", "torch.linalg", "numpy.linalg")
-CLOCKS = ("time.time", "time.perf_counter", "time.monotonic")
 
 
 def _is_counter(stmt: ast.stmt) -> bool:

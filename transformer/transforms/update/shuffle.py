@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass, replace
 
 from transformer.dataflow.access import access
-from transformer.facts.torch_api import DRAWING
+from transformer.facts.torch_api import DRAWING, draws
 from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.history import History
 from transformer.recognition.roles import Roles
@@ -50,7 +50,6 @@ ANOTHER_ORDER = (
     "with --ignore shuffle, and no flags, they print the same"
 )
 """The note to show if the order of minibatches differs from the original's."""
-LOOKS = frozenset("initial_seed get_rng_state get_rng_state_all".split())
 """Functions that read a random state."""
 
 
@@ -111,7 +110,6 @@ def apply(state: State) -> Rewrite:
 _TAKEN = [ast.arg(name) for name in ("sampler", "batch_size", "drop_last")]
 SAMPLER = ast.Lambda(ast.arguments([], _TAKEN, None, [], [], None, []), ast.Constant(None))
 """The parameters of BatchSampler."""
-SAMPLERS = ("torch.utils.data", "torch.utils.data.sampler")
 
 
 def _from_sampler(state: State) -> Rewrite | None:
@@ -124,7 +122,7 @@ def _from_sampler(state: State) -> Rewrite | None:
     """
     tree, roles = state.tree, state.roles
     loop, text = roles.minibatch_loop, tree.text
-    if not isinstance(loop, ast.For) or not tree.calls(loop.iter, *(f"{m}.BatchSampler" for m in SAMPLERS)):
+    if not isinstance(loop, ast.For) or not _makes_sampler(tree, loop.iter, "BatchSampler"):
         return None
     call = loop.iter
     assert isinstance(call, ast.Call)
@@ -140,7 +138,7 @@ def _from_sampler(state: State) -> Rewrite | None:
             raise Skip(f"{sampler.id} is used for more than minibatches")
         made, sampler = assigned[0]
     whole = sampler.args[0] if isinstance(sampler, ast.Call) and len(sampler.args) == 1 else None
-    if not tree.calls(sampler, *(f"{m}.SubsetRandomSampler" for m in SAMPLERS)) or not isinstance(whole, ast.Call):
+    if not _makes_sampler(tree, sampler, "SubsetRandomSampler") or not isinstance(whole, ast.Call):
         raise Skip("the minibatches' indices come from another sampler than SubsetRandomSampler(range(batch size))")
     if ast.unparse(whole.func) != "range" or len(whole.args) != 1 or getattr(sampler, "keywords", None):
         raise Skip("the minibatches' indices come from another sampler than SubsetRandomSampler(range(batch size))")
@@ -185,7 +183,7 @@ def _check_not_seeded(roles: Roles) -> None:
         if module in ("numpy.random", "random"):
             other = last not in DRAWING
         else:
-            other = last not in LOOKS and ("seed" in last or "rng" in last)
+            other = not last.startswith(("get_", "initial_")) and ("seed" in last or "rng" in last)
         if other and not runs_before_training(roles, node):
             raise Skip(f"line {getattr(node, 'lineno', 0)} sets a random state, which may determine the permutations")
 
@@ -301,7 +299,13 @@ def _slices(roles: Roles, loop: ast.For, start: str, chunk: ast.expr) -> tuple[l
     raise _unmatched(roles.tree, begins)
 
 
-PERMUTING = frozenset("shuffle permutation permuted randperm RandomSampler SubsetRandomSampler".split())
+PERMUTING = draws(makes="order")
+
+
+def _makes_sampler(tree: Tree, node: ast.AST, kind: str) -> bool:
+    """Whether a node is a call that makes a sampler of torch."""
+    name = (tree.qualified(node.func) or "") if isinstance(node, ast.Call) else ""
+    return name.startswith("torch.utils.data.") and name.endswith(f".{kind}")
 
 
 def _unmatched(tree: Tree, reason: str) -> Skip:

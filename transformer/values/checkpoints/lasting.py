@@ -13,9 +13,10 @@ from functools import cached_property
 
 from transformer.dataflow.access import access, free_names
 from transformer.dataflow.liveness import exposed
+from transformer.facts.libraries import library_does, module_methods, role
 from transformer.facts.lookups import SETS, VARIABLES
-from transformer.facts.python import SAME
-from transformer.facts.torch_api import NEW, SCALERS, VIEWS
+from transformer.facts.python import SAME, builtin_names
+from transformer.facts.torch_api import NEW, SCALERS, VIEWS, attributes, names
 from transformer.recognition.roles import Roles
 from transformer.syntax.options import holds_options
 from transformer.syntax.query import (
@@ -32,15 +33,14 @@ from transformer.syntax.query import (
 from transformer.values.checkpoints.unchanged import Unchanged, fills, only_reported
 from transformer.values.reports import is_logger
 
-CLOCKS = ("time.time", "time.perf_counter", "time.monotonic")
-ENVIRONMENTS = ("gym.", "gymnasium.", "envpool.")
 SCHEDULERS = "torch.optim.lr_scheduler."
-FILLED = frozenset("zeros ones full empty zeros_like ones_like full_like arange tensor as_tensor".split())
-"""Functions of torch and numpy whose results do not change by themselves."""
-LISTS = ("collections.deque", "deque", "list", "dict")
+TENSORS = names("torch", memory="new", made=("of host", "on host"), draws=False) | names("torch", fills="like")
+ARRAYS = names("numpy", memory="new", rows="mixed", reduces=False)
+"""Functions of torch and numpy that make what does not change by itself."""
+LISTS = builtin_names(makes=("container", "mapping"), calls="", varies=False)
 METHODS = NEW | VIEWS
 OBJECTS = ("object", "'object'", "str", "'O'")
-SAVED = ("grad", "data", "requires_grad", "training")
+SAVED = attributes(settable=True) | module_methods(sets="mode", attribute=True)
 """Attributes of parameters and networks that a checkpoint holds; gradients live for one iteration only."""
 
 
@@ -340,7 +340,7 @@ class Lasting:
                 found.add(root(node.func.value))
         for name, made in self._bindings.items():
             calls = [v.func for _, v in made if isinstance(v, ast.Call)]
-            if any((self._tree.qualified(c) or "").startswith(ENVIRONMENTS) for c in calls):
+            if any(role(self._tree.qualified(c) or "") == "environments" for c in calls):
                 found.add(name)
         return frozenset(found - {""})
 
@@ -401,7 +401,7 @@ class Lasting:
             fixed = self._is_fixed(value) or holds_options(self._tree, value, self._roles.scope)
             return None if fixed else self._left_alone(name)
         qualified = (self._tree.qualified(value.func) or "") if isinstance(value, ast.Call) else ""
-        if qualified in CLOCKS:
+        if library_does(qualified) == "clock":
             self.clocks[name] = value
         elif qualified in SCALERS or qualified.startswith(SCHEDULERS):
             self.holders[name] = None
@@ -503,30 +503,22 @@ class Lasting:
             return not ast.unparse(value).strip("[]{}")
         if not isinstance(value, ast.Call) or value.args:
             return False
-        return (self._tree.qualified(value.func) or self._tree.names.builtin(value.func)) in LISTS
+        name = self._tree.names.builtin(value.func)
+        return name in LISTS or self._tree.calls(value, "collections.deque")
 
     def _is_tensor(self, value: ast.expr) -> bool:
         """Whether a value is a new tensor, perhaps moved or cast."""
-        while calls_method(value) and value.func.attr in (
-            "to",
-            "cuda",
-            "cpu",
-            "float",
-            "double",
-            "long",
-            "bool",
-            "int",
-        ):
+        while calls_method(value, *names("tensor", copies=True, dtype="cast"), *names("tensor", moves=True)):
             value = value.func.value
         module, _, function = self._made_by(value)
-        return module == "torch" and function in FILLED
+        return module == "torch" and function in TENSORS
 
     def _is_array(self, value: ast.expr) -> bool:
         """Whether a value is a new numpy array of numbers."""
         while calls_method(value, "astype", "copy"):
             value = value.func.value
         module, _, function = self._made_by(value)
-        made = module == "numpy" and (function in FILLED or function == "array")
+        made = module == "numpy" and function in ARRAYS
         return made and not any(isinstance(n, (ast.Constant, ast.Name)) and unparse(n) in OBJECTS for n in walk(value))
 
     def _made_by(self, value: ast.expr) -> tuple[str, str, str]:

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 
 from transformer.facts.libraries import module_methods
-from transformer.facts.python import COMPUTES, CONVERTS, WRITES, builtin_names
-from transformer.facts.torch_api import DISTRIBUTIONS, of_optimizers
+from transformer.facts.lookups import lookups
+from transformer.facts.python import ACCESS, COMPUTES, CONVERTS, WRITES, builtin_names
+from transformer.facts.torch_api import DISTRIBUTIONS, attributes, is_normal, of_optimizers
 from transformer.recognition.changes import Changes, foreign_base
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import (
@@ -29,10 +30,10 @@ from transformer.syntax.query import (
 )
 from transformer.syntax.tree import Tree
 from transformer.values.device.waits import (
-    PLAIN,
     READS,
     arguments,
     asks_tensor,
+    computes_on_host,
     is_host,
     is_host_number,
     is_mask,
@@ -45,14 +46,14 @@ from transformer.values.effects.world import World
 from transformer.values.networks.attributes import MODULE, Frame, Unknown, Values, no_class
 from transformer.values.networks.results import Results, loss_called
 
-BUILTINS = COMPUTES - CONVERTS - builtin_names(makes="text") | {"getattr", "super", "type"}
-OF_TENSORS = frozenset("grad data".split())
+BUILTINS = (
+    COMPUTES - CONVERTS - builtin_names(makes="text") | ACCESS | lookups(of="builtin", finds="attributes", sets=False)
+)
+OF_TENSORS = attributes(memory="shared", settable=True)
 """Attributes of tensors, whose changes happen on the device."""
 HANDED_OUT = module_methods(finds=("parameters", "parts"))
 SAMPLED = frozenset("Normal Categorical Independent".split())
 """Distributions that the transform sampling draws from without waiting for the device."""
-
-NORMAL = ("torch.distributions.Normal", "torch.distributions.normal.Normal")
 
 
 class Capture:
@@ -234,7 +235,7 @@ class Capture:
         if name.startswith("torch."):
             return of_torch(self._tree, call, name)
         if name and not name.startswith("einops."):
-            steady = name.partition(".")[0] in PLAIN and not name.startswith("numpy.random.")
+            steady = computes_on_host(name)
             host = all(is_host_number(self._tree, a) for a in arguments(call))
             return None if steady and host else f"calls {text}(), which runs on the host"
         if isinstance(call.func, ast.Name):
@@ -360,7 +361,8 @@ class _Part:
         self.normals = {
             name
             for name, given in values.items()
-            if all(tree.calls(v, *NORMAL) for v in given) and sum(_binds(n, name) for n in nodes) == len(given)
+            if all(isinstance(v, ast.Call) and is_normal(tree.qualified(v.func) or "") for v in given)
+            and sum(_binds(n, name) for n in nodes) == len(given)
         }
         """Names of normal distributions: rsample() does not synchronize, but sample() checks its parameters."""
         self.masks = {name for name, given in values.items() if any(is_mask(v, frozenset()) for v in given)}

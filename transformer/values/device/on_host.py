@@ -6,15 +6,19 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from transformer.facts.torch_api import names
+from transformer.facts.torch_api import FLOAT32, SINGLE, dtypes, functions, names
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import children, is_number, statements
 from transformer.syntax.tree import Tree
 from transformer.values.tensors import Tensors, values
 
-MAKES = ("torch.tensor", "torch.Tensor", "torch.FloatTensor", "torch.as_tensor", "torch.from_numpy")
-SAME_VALUES = frozenset("to float clone contiguous detach".split())
-RESHAPES = frozenset("view reshape flatten ravel".split())
+MAKES = functions("torch", dtype="given", made="of host") | SINGLE
+SAME_VALUES = (
+    names("tensor", copies=True, dtype="kept", moves=False)
+    | names("tensor", copies=True, dtype="cast", moves=True)
+    | names("tensor", copies=True, dtype="cast") & dtypes(kind="float", bits=32)
+)
+RESHAPES = names("tensor", flat=True) | names("tensor", memory="shared", sizes=True)
 ARRAY_METHODS = names("array", memory=("new", "shared"), reduces=False)
 
 
@@ -79,7 +83,7 @@ def find_chain(roles: Roles, value: ast.expr) -> Chain | None:
     for given in made.keywords:
         if given.arg != "device" and not (given.arg == "dtype" and _is_float32(tree, given.value)):
             return None
-    single = tree.calls(made, "torch.Tensor", "torch.FloatTensor") or any(k.arg == "dtype" for k in made.keywords)
+    single = tree.calls(made, *SINGLE) or any(k.arg == "dtype" for k in made.keywords)
     casts = any(
         (isinstance(c.func, ast.Attribute) and c.func.attr == "float") or any(_is_float32(tree, a) for a in c.args)
         for c in calls
@@ -88,7 +92,7 @@ def find_chain(roles: Roles, value: ast.expr) -> Chain | None:
 
 
 def _is_float32(tree: Tree, node: ast.expr) -> bool:
-    return tree.qualified(node) == "torch.float32"
+    return tree.qualified(node) in FLOAT32
 
 
 def _keeps_values(roles: Roles, call: ast.Call) -> bool:
@@ -96,7 +100,7 @@ def _keeps_values(roles: Roles, call: ast.Call) -> bool:
     assert isinstance(call.func, ast.Attribute)
     if call.func.attr in RESHAPES:
         minus_one = len(call.args) == 1 and is_number(call.args[0], -1)
-        return not call.keywords and (minus_one or (call.func.attr in ("flatten", "ravel") and not call.args))
+        return not call.keywords and (minus_one or (call.func.attr in names("tensor", flat=True) and not call.args))
     places = [a for a in call.args if not _is_float32(roles.tree, a)]
     named = {k.arg for k in call.keywords}
     return (

@@ -8,7 +8,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
-from transformer.facts.torch_api import OF_HOST, TYPES, functions, names, others
+from transformer.facts.libraries import library_does
+from transformer.facts.torch_api import OF_HOST, TYPES, functions, names, of_parameters, others, works_on_host
 from transformer.syntax.query import calls_method, children, walk
 from transformer.syntax.tree import Tree
 
@@ -20,20 +21,14 @@ FACTORIES = functions("torch", made="on host", waits="")
 """Functions that make a tensor on the host unless given a device."""
 CHECKED = functions("torch", waits="check")
 """Functions that read a tensor on the host to check it."""
-HOST_PARTS = ("torch.distributed.", "torch.utils.", "torch.multiprocessing.", "torch.profiler.", "torch.cuda.")
-HOST_FUNCTIONS = {
-    *(f"torch.{name}" for name in others() - others("asks", "gradients", "autocast")),
-    *("torch.set_grad_enabled", "torch.set_autocast_enabled"),
-    *("torch.autograd.set_detect_anomaly", "torch.autograd.detect_anomaly"),
-}
-FUNCTIONS = ("torch", "torch.nn.functional", "torch.distributions", "torch.distributions.kl")
-"""Modules of computing functions; those that run only on the device are in `KNOWN`."""
-KNOWN = names("torch", "functional") | others("asks", "gradients", "autocast") - {"Size"}
+KNOWN = names("torch", "functional", "linalg") | others("asks", "gradients", "autocast")
 ASKS = (
-    names("tensor", reduces=True) | names("tensor", dtype="bool", rows="element") | {"abs", "equal", "allclose", "item"}
+    names("tensor", reduces=True)
+    | names("tensor", dtype="bool", rows="element")
+    | names("tensor", memory="number", waits="value")
+    | names("tensor", memory="new", rows="element")
 )
 """Methods that return a tensor; the host reads it if a condition uses it."""
-PLAIN = frozenset("math numpy functools itertools typing collections contextlib".split())
 """Modules whose functions do nothing but compute."""
 
 
@@ -54,9 +49,9 @@ def of_torch(tree: Tree, call: ast.Call, name: str) -> str | None:
     for given in call.keywords:
         if given.arg in ("generator", "error_if_nonfinite"):
             return f"calls {text}() with {given.arg}, which the host reads"
-    if name.startswith("torch.distributed."):
+    if library_does(name) == "processes":
         return "talks to other processes"
-    if (name.startswith(HOST_PARTS) and not name.startswith("torch.cuda.amp.")) or name in HOST_FUNCTIONS:
+    if works_on_host(name):
         return f"calls {text}(), which works on the host"
     checks = name in CHECKED or (name.startswith("torch.linalg.") and not last.endswith("norm"))
     if checks or last == "MultivariateNormal":
@@ -65,7 +60,7 @@ def of_torch(tree: Tree, call: ast.Call, name: str) -> str | None:
         return f"calls {text}(), whose result the host reads"
     if last in READS or (name == "torch.where" and len(call.args) == 1):
         return f"calls {text}(), whose result's size depends on a tensor's values"
-    if last.islower() and name.removesuffix(f".{last}") in FUNCTIONS and last not in KNOWN:
+    if last.islower() and library_does(name) == "computes" and name not in of_parameters() and last not in KNOWN:
         return f"calls {text}(), which is not known to run only on the device"
     return None
 
@@ -99,11 +94,16 @@ def is_host_number(tree: Tree, node: ast.expr) -> bool:
         name = tree.qualified(node.func) or ast.unparse(node.func)
         if method in ("size", "dim", "numel") or name == "len":
             return True
-        computes = name.partition(".")[0] in PLAIN or name in ("int", "float", "min", "max", "sum", "abs", "tuple")
+        computes = computes_on_host(name) or name in ("int", "float", "min", "max", "sum", "abs", "tuple")
         return computes and all(is_host_number(tree, a) for a in node.args)
     if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Tuple, ast.List, ast.Compare)):
         return all(is_host_number(tree, n) for n in children(node) if isinstance(n, ast.expr))
     return False
+
+
+def computes_on_host(name: str) -> bool:
+    """Whether a function of a library computes with numbers of the host, and draws none."""
+    return library_does(name) == "computes" and not name.startswith("torch.")
 
 
 def _is_arguments(node: ast.expr) -> bool:

@@ -600,7 +600,7 @@ class Interpreter:
         instances = frozenset(t for t in given if t.kind == "instance")
         if not instances:
             return NOTHING
-        return self._special(instances, _OPERATORS, [given], node)
+        return self._special(instances, python.OPERATOR_METHODS, [given], node)
 
     def _operated(self, sides: Sequence[Things], node: ast.AST) -> Things:
         """The result of an operator: new memory, or for containers a container of the same elements. Numbers are no
@@ -1175,7 +1175,7 @@ class Interpreter:
         everything = frozenset(t for a in (*given, *named.values(), spread) for t in a)
         inside = self._items(everything, node)
         held = self._items(frozenset([receiver]), node) if receiver is not None else inside
-        if row.calls:
+        if row.calls and (row.calls != "first of two" or len(given) > 1):
             for argument in everything:
                 if argument.kind in ("function", "bound"):
                     self._apply(argument, [held | inside], {}, node)
@@ -1426,9 +1426,9 @@ class Interpreter:
             if last in ("shuffle",):
                 self._changes(arguments, node)
             return frozenset([self.heap.thing("array", node, self._frame.context)])
-        if name in _VALUES:
+        if module == "torch" and last in torch_api.others("asks"):
             return NOTHING
-        if name in _CONTEXTS:
+        if module.startswith("torch") and name in python.decorators():
             functions = [t for t in arguments if t.kind in ("function", "bound", "instance")]
             return frozenset(functions) or frozenset([self.heap.thing("made", node, self._frame.context, name)])
         if module == "torch.nn" and last in torch_api.layers() and not spread and "_weight" not in named:
@@ -1501,26 +1501,17 @@ class Interpreter:
         return frozenset([new, *(t for t in arguments if t.kind in (*MEMORY, "made", "unknown"))])
 
 
-_SHAPING = frozenset("Flatten Identity".split())
+_SHAPING = torch_api.layers(memory="shared", inplace=False)
 """Modules whose results share memory with their arguments, and that never change them."""
 _OF_ENVIRONMENT = "gym.spaces"
 """What environments return: arrays and tensors, and containers of them."""
 _DEEPEST = 7
 """The maximum number of dots in a library's names."""
-_SIDES = ("", "r")
-_ARITHMETIC = "add sub mul matmul truediv floordiv mod pow and or xor lshift rshift".split()
-_COMPARISONS = "eq ne lt le gt ge contains".split()
-_OPERATORS = tuple(f"__{name}__" for name in (*(s + n for s in _SIDES for n in _ARITHMETIC), *_COMPARISONS))
-_CONTEXTS = frozenset("torch.no_grad torch.inference_mode torch.enable_grad torch.compile torch.jit.script".split())
-"""Callables that return the function passed to them, or are context managers."""
-_VALUES = frozenset(f"torch.{name}" for name in torch_api.others("asks") | {"manual_seed"})
-"""Callables that return a number or another immutable object."""
 _EMPTY = frozenset("builtins.list builtins.dict builtins.set collections.deque builtins.int builtins.float".split())
-_TRANSPARENT = frozenset("property staticmethod classmethod functools.cached_property".split()) | _CONTEXTS
 
 
 def _is_transparent(name: str) -> bool:
-    return name in _TRANSPARENT or name.endswith((".setter", ".getter"))
+    return name in python.decorators(calls=True) or name.endswith((".setter", ".getter"))
 
 
 def _called(node: ast.expr) -> ast.expr:

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Literal, TypeAlias
 
 from transformer.dataflow.access import access, scope_access
+from transformer.facts.libraries import module_methods
 from transformer.facts.python import COMPUTES, SAME, builtin_names
 from transformer.facts.torch_api import CONTAINERS, NO_GRAD, layers, names
 from transformer.recognition.roles import Roles
@@ -30,22 +31,22 @@ UNKNOWN: Leaves = frozenset({"unknown"})
 
 LAYERS = layers()
 """torch's modules that compute the same in training and evaluation modes and draw no random numbers."""
-WRITING = names("tensor", memory="in place") - {"requires_grad_"}
+WRITING = names("tensor", memory="in place") - module_methods(sets="learning")
 """Methods that write values into a tensor."""
 SPACES = frozenset("observation_space action_space single_observation_space single_action_space".split())
 """Attributes of gym's environments."""
-TO_NUMBER = SAME & builtin_names(gives=("new", "contents and given")) | {"range", "tuple"}
+TO_NUMBER = SAME - builtin_names(makes="class")
 """Builtins whose result is made of their arguments, and immutable."""
-TO_LIST = COMPUTES & builtin_names(makes=("container", "iterator")) - {"dict", "tuple"}
+TO_LIST = COMPUTES & builtin_names(makes=("container", "iterator"))
 """Builtins whose result is mutable or an iterator."""
 REDUCING = names("numpy", reduces=True)
-ELEMENTWISE = names("numpy", rows=("element", "broadcast")) | {"ceil"}
+ELEMENTWISE = names("numpy", rows=("element", "broadcast"))
 """Functions of numpy that return a number if given numbers, and an array if given an array."""
 ACTIVATIONS = layers(rows="row", same_bits=True)
 """Layers that compute the same with gradients and without, row by row; made without arguments, an activation."""
-ARRAYS = frozenset("array asarray".split())
+ARRAYS = names("numpy", made="of host")
 """Functions of numpy that make an array, which is an intermediate step to a product."""
-OF_ARRAYS = names("array", reduces=True) | {"item", "numel"}
+OF_ARRAYS = names("array", reduces=True)
 """Methods that reduce an array to a number, unless given a dimension."""
 
 

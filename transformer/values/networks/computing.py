@@ -12,8 +12,10 @@ from transformer.facts.torch_api import (
     CONTAINERS,
     DISTRIBUTIONS,
     NO_GRAD,
+    OF,
     OF_DISTRIBUTIONS,
     OF_HOST,
+    attributes,
     may_be_given,
     names,
 )
@@ -44,11 +46,11 @@ from transformer.values.networks.sealed import (
 from transformer.values.networks.without_gradients import differs, layer_differs, reached
 from transformer.values.tensors import Tensors
 
-MOMENTS = OF_DISTRIBUTIONS | {"T"}
+MOMENTS = OF_DISTRIBUTIONS | attributes(graph=True)
 """Attributes of tensors and of distributions that are tensors."""
-BOTH = frozenset("values indices".split())
+BOTH = attributes("pair")
 """The results of `x.max(1)`, and of similar selections along a dimension."""
-CHOOSING = frozenset("max min median mode sort topk kthvalue cummax cummin".split())
+CHOOSING = names("tensor", pairs=True)
 CHANGES = names("tensor", memory=("new", "shared"))
 """Methods called on a tensor as it leaves a computation."""
 
@@ -399,7 +401,7 @@ class Computing:
 def _gives_both(call: ast.Call) -> bool:
     """Whether a call returns values and indices: `x.max(1)`."""
     name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
-    return name in CHOOSING and bool(call.args or call.keywords or name not in ("max", "min", "median"))
+    return name in CHOOSING and bool(call.args or call.keywords or not OF["tensor"][name].reduces)
 
 
 def _is_none(test: ast.Compare) -> bool:

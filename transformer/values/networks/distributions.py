@@ -5,12 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from transformer.facts.torch_api import CHECKED_ALONE, DISTRIBUTIONS
+from transformer.facts.torch_api import DISTRIBUTIONS, distributions
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import pairwise
 from transformer.syntax.tree import Tree
 
-NOT_MADE = frozenset(["Distribution"])
 """Classes that are only used in tests of type."""
 
 
@@ -46,6 +45,6 @@ def computes_to_check(tree: Tree) -> ast.Name | ast.Attribute | None:
         qualified = tree.qualified(node) or ""
         name = qualified.rpartition(".")[2]
         is_class = name[:1].isupper() and not name.endswith("Transform")
-        if qualified.startswith(DISTRIBUTIONS) and is_class and name not in CHECKED_ALONE | NOT_MADE:
+        if qualified.startswith(DISTRIBUTIONS) and is_class and name not in distributions(checked_alone=True):
             return node
     return None

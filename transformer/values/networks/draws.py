@@ -8,7 +8,8 @@ from __future__ import annotations
 import ast
 
 from transformer.dataflow.access import access
-from transformer.facts.torch_api import DISTRIBUTIONS, OF_DISTRIBUTIONS, names
+from transformer.facts.libraries import module_methods
+from transformer.facts.torch_api import DISTRIBUTIONS, OF_DISTRIBUTIONS, layers, names, of_layers
 from transformer.syntax.query import parameters, statements, walk
 from transformer.syntax.tree import Tree
 from transformer.values.networks.attributes import kept_by
@@ -21,9 +22,7 @@ BY_CLASS = {"Normal": (NORMAL, "loc", 0), "Categorical": (CATEGORICAL, "logits",
 """By class of torch.distributions: the draw, and the parameter (with its index) on whose memory layout it depends."""
 KEEPS_LAYOUT = names("tensor", "torch", rows="element", memory="new")
 """Functions and methods whose result has the memory layout of their argument."""
-DENSE = ("torch.nn.Linear", "torch.nn.LayerNorm")
-"""Modules whose results are always contiguous."""
-LEFT_AS_IT_IS = frozenset("weight bias in_features out_features parameters named_parameters".split())
+LEFT_AS_IT_IS = of_layers() | module_methods(finds="parameters")
 """Attributes of a module whose use does not change it."""
 
 
@@ -112,7 +111,7 @@ def _ends_dense(tree: Tree, module: ast.expr, depth: int = 6) -> bool:
     if not isinstance(module, ast.Call) or not depth:
         return False
     name = tree.qualified(module.func) or ""
-    if name in DENSE:
+    if name.removeprefix("torch.nn.") in layers(dense=True):
         return True
     if name == "torch.nn.Sequential":
         last = module.args[-1] if module.args and not module.keywords else None

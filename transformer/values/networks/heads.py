@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from transformer.dataflow.access import access
 from transformer.facts.libraries import LEAVES_PARTS
-from transformer.facts.torch_api import HOLDERS, PRODUCTS, layers
+from transformer.facts.torch_api import HOLDERS, PRODUCTS, distributions, layers
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import (
     bind_arguments,
@@ -22,8 +22,6 @@ from transformer.syntax.query import (
 from transformer.values.networks.attributes import Unknown, kept_by
 
 KNOWN = layers(autocast=("product", "kept")) | HOLDERS
-DISTRIBUTIONS = frozenset("Distribution Categorical Normal Independent Bernoulli Beta LogNormal Laplace".split())
-"""torch's elementwise distributions."""
 
 
 class Heads:
@@ -120,7 +118,11 @@ class Heads:
             if self._is_product(node):
                 raise Unknown(f"line {node.lineno} computes a matrix product outside a layer")
             module, _, name = (self._tree.qualified(node) or "").rpartition(".")
-            whole = module.startswith("torch.distributions") and name[:1].isupper() and name not in DISTRIBUTIONS
+            whole = (
+                module.startswith("torch.distributions")
+                and name[:1].isupper()
+                and name not in distributions(products=False)
+            )
             if whole or (module == "torch.nn" and name not in KNOWN | {"init", "functional", "utils"}):
                 raise Unknown(f"line {node.lineno}: what {ast.unparse(node)} does under autocast is not known")
 

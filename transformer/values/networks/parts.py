@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from transformer.dataflow.access import access
-from transformer.facts.libraries import OF_MODULE, module_methods
-from transformer.facts.python import COMPUTES, builtin_names, method_names
-from transformer.facts.torch_api import NO_GRAD, names
+from transformer.facts.libraries import OF_MODULE, library_does, module_methods, role
+from transformer.facts.lookups import lookups
+from transformer.facts.python import ACCESS, HARMLESS, builtin_names, method_names
+from transformer.facts.torch_api import NO_GRAD, attributes, holders, names, of_layers
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import calls_itself, calls_method, is_read, parameters, root, statements, walk
 from transformer.syntax.tree import Scope
@@ -35,17 +36,14 @@ from transformer.values.networks.attributes import (
 )
 
 READ = (
-    frozenset(
-        "weight bias in_features out_features hidden_size num_layers input_size shape device dtype T "
-        "size numel dim item parameters named_parameters".split()
-    )
+    of_layers()
+    | attributes(memory="number", tells=False)
+    | attributes(graph=True, settable=False)
+    | module_methods(finds="parameters")
+    | names("tensor", memory="number")
     | names("tensor", memory=("new", "shared"), waits="", draws=False) - OF_MODULE
 )
 """Attributes and methods of modules and parameters that only read them."""
-MAKING = ("gym.", "gymnasium.", "envpool.")
-"""Modules whose functions make environments."""
-COMPUTING = ("torch.", "numpy.", "math.", "einops.")
-"""Modules whose functions compute, except the following."""
 STATEFUL = (
     *(
         f"torch.{name}"
@@ -58,22 +56,28 @@ STATEFUL = (
     *(f"numpy.{name}" for name in "random. load save set get errstate".split()),
 )
 """Prefixes of functions that keep or read state, draw random numbers, or reach more than their arguments."""
-PURE = COMPUTES - builtin_names(varies=True) - {"hasattr", "iter"} | {"print"}
+PURE = HARMLESS - builtin_names(varies=True) - lookups(of="builtin")
 """Builtins that print, or compute the same of equal arguments."""
 GROWING = method_names("list", keeps=("given", "contents"))
 PUTTING_TOGETHER = (
     GROWING
-    | frozenset("float item numel to".split())
     | module_methods(finds="parameters")
+    | names("tensor", memory="number")
+    | names("tensor", dtype="cast", moves=True)
     | names("tensor", memory=("new", "shared", "in place"), waits="") - OF_MODULE
 )
 """Methods that a constructor may call on lists, arrays, and the values of parameters."""
 LATER = (ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef, ast.GeneratorExp, ast.Yield, ast.YieldFrom)
 """Nodes whose code runs, or continues, later."""
-PARAMETER = ("torch.nn.Parameter", "torch.nn.parameter.Parameter")
-PARAMETERS = ("torch.nn.ParameterList", "torch.nn.ParameterDict")
-THROUGH = builtin_names(makes="iterator", calls="") - {"iter"} | {"len", "range"}
+THROUGH = builtin_names(makes="iterator", calls="")
 """Builtins used to iterate over modules."""
+TELLS = builtin_names(gives="nothing", acts=False)
+"""Builtins whose results hold nothing of what they are given."""
+
+
+def computes(name: str) -> bool:
+    """Whether a function of a library, by its whole name, does nothing but compute with its arguments."""
+    return library_does(name) == "computes" and not name.startswith(STATEFUL)
 
 
 @dataclass
@@ -305,7 +309,8 @@ class Parts:
         if not isinstance(step, ast.Attribute) or not _is(origin, root(step)) or not isinstance(step.value, ast.Name):
             return False
         made = [v for _, v in self._roles.assignments(step.value.id)]
-        known = all(isinstance(v, ast.Call) and (self._tree.qualified(v.func) or "").startswith(MAKING) for v in made)
+        calls = [self._tree.qualified(v.func) or "" for v in made if isinstance(v, ast.Call)]
+        known = len(calls) == len(made) and all(role(name) == "environments" for name in calls)
         read = any(n.attr == attribute and isinstance(n.ctx, ast.Load) for n in self._tree.of(ast.Attribute))
         return bool(made) and known and not read
 
@@ -337,8 +342,8 @@ class Parts:
         if name.startswith("torch.nn.init.") or self._values.makes_module(call, frame):
             return
         function = self._values.function_called(call, local=True)
-        known = name.startswith(COMPUTING) and not name.startswith((*STATEFUL, "torch.nn."))
-        known = known or self._tree.names.builtin(func) in PURE | {"super"}
+        known = computes(name) and not name.startswith("torch.nn.")
+        known = known or self._tree.names.builtin(func) in PURE | ACCESS
         if function is not None:
             inner = self._values.enter(function, call, frame)
             known = inner is not None
@@ -384,7 +389,7 @@ class Parts:
         name, func = self._tree.qualified(call.func) or "", call.func
         known = False
         if name and root(func) not in local:
-            known = name.startswith(COMPUTING) and not name.startswith(STATEFUL)
+            known = computes(name)
             if name.startswith("torch.") and name.endswith("_") and any(own == root(a) for a in call.args):
                 known = False  # in place, on something that the network keeps
         elif isinstance(func, ast.Name) and func.id not in local:
@@ -482,10 +487,10 @@ class Parts:
         call = parents[outer] if isinstance(outer, ast.keyword) else outer
         if isinstance(call, ast.Call) and call.func is not inside:
             name = self._tree.qualified(call.func) or ast.unparse(call.func)
-            if self._tree.names.builtin(call.func) in THROUGH:
+            if (builtin := self._tree.names.builtin(call.func)) in THROUGH:
                 self._check_part(call, function)
                 return
-            known = name.startswith(COMPUTING) and not name.startswith(STATEFUL) and not name.endswith("_")
+            known = builtin in TELLS or (computes(name) and not name.endswith("_"))
         elif isinstance(outer, (ast.For, ast.comprehension)):
             known = outer.iter is inside
             target: ast.AST = outer.target
@@ -517,7 +522,7 @@ class Parts:
             return False
         methods = [m for m in cls.body if isinstance(m, ast.FunctionDef)]
         kept = [v for m in methods for name, v in kept_by(m) if name == part.attr]
-        made = (*PARAMETER, *PARAMETERS) if within else PARAMETER
+        made = holders("itself", "parameters") if within else holders("itself")
         registered = [n.args[0] for n in walk(cls) if calls_method(n, "register_buffer") and n.args]
         buffers = {name.value for name in registered if isinstance(name, ast.Constant)}
         known = all(v is not None and self._tree.calls(v, *made) for v in kept)

@@ -16,8 +16,9 @@ from dataclasses import dataclass, field, replace
 
 from transformer.dataflow.access import scope_access
 from transformer.dataflow.grad_mode import without_gradients
-from transformer.facts.python import builtin_names
-from transformer.facts.torch_api import MADE, OF, attributes, names
+from transformer.facts.libraries import module_methods
+from transformer.facts.python import ACCESS, builtin_names
+from transformer.facts.torch_api import MADE, OF, attributes, holders, names
 from transformer.recognition.roles import Optimizer, Roles
 from transformer.syntax.options import holds_options
 from transformer.syntax.query import bind_arguments, calls_method, names_in, parameters, root, statements, unparse, walk
@@ -32,37 +33,25 @@ DEEP = 12
 Found = frozenset[str]
 NOTHING: Found = frozenset()
 
-_STOPPED = (
-    names("tensor", "torch", "functional", dtype="bool")
-    | names("tensor", "torch", "functional", memory="number")
-    | names("torch", made=("of host", "on host"))
-    | names("torch", fills="like")
-    | frozenset(
-        "detach argmax argmin numpy byte bool int long short round sign floor ceil trunc one_hot sample".split()
-    )
-    | frozenset("rand_like randn_like bernoulli multinomial argsort bucketize searchsorted numel shape tensor".split())
-) - {"as_tensor", "asarray"}
-"""Functions and methods whose results pass no gradient on."""
-_FLOWS = (
-    names("tensor", "torch", "functional", memory=("new", "shared")) - _STOPPED - {"dropout"}
-    | frozenset("amax amin squeeze unsqueeze T rsample as_tensor asarray chunk split unbind roll".split())
-    | frozenset("binary_cross_entropy_with_logits binary_cross_entropy nll_loss kl_div sin cos unfold outer".split())
-    | frozenset("logaddexp sigmoid tanh relu inv".split())
+_STOPPED = names("tensor", "torch", "functional", "distribution", graph=False) | names(
+    "tensor", "torch", memory="number"
 )
+"""Functions and methods whose results pass no gradient on."""
+_FLOWS = names("tensor", "torch", "functional", "linalg", memory=("new", "shared"), graph=True, draws=False)
 """Functions and methods whose results pass gradients on to every float tensor among the arguments."""
-_FIRST = frozenset("gather index_select masked_fill flatten reshape view expand repeat norm clamp clip".split())
-"""Those of them for which this is only known for the first tensor."""
-_KEEPS = attributes(graph=True) | {"values"}
+_KEEPS = attributes(graph=True) | attributes("pair", graph=True)
 """Attributes that pass gradients on."""
 _METHODS = names("tensor", "array", "distribution") | frozenset(dir(list)) | frozenset(dir(dict))
 """Methods of tensors, arrays, distributions and containers."""
-TENSORS = MADE | {"torch.nn.Parameter"}
+TENSORS = MADE | holders("itself")
 """Functions that make a tensor that an optimizer may be given by name."""
 COMPILED = ("torch.compiler.is_compiling", "torch.is_tensor")
 """Conditions that are true when an update is compiled, or whose other branch computes no gradients."""
-_NUMBERS = frozenset("shape device dtype ndim grad data is_cuda requires_grad training".split())
-_SPREADING = builtin_names(makes="container") - {"dict"} | {"iter", "reversed"}
-_HOST = builtin_names(gives="nothing") | {"super", "type"}
+_NUMBERS = (
+    attributes(memory="number") | attributes(memory="shared", graph=False) | module_methods(sets="mode", attribute=True)
+)
+_SPREADING = builtin_names(gives="of contents", calls=("", "key", "first of two"), pairs=False)
+_HOST = builtin_names(gives="nothing") | ACCESS
 
 
 class _Unknown(Exception):
@@ -838,8 +827,6 @@ class _Way:
         if module in ("torch", "torch.nn.functional", "torch.special", "torch.linalg") and name in _FLOWS:
             if name == "where":
                 return _joined(given[1:])
-            if name in _FIRST:
-                return _Value(given[0].must if given else NOTHING, everything.may)
             if name in ("max", "min", "median", "sort", "topk", "kthvalue") and not _is_of_two(call):
                 return (
                     _Value(everything.must, everything.may, (_joined(given), PLAIN)) if len(given) > 1 else everything
@@ -867,7 +854,7 @@ class _Way:
             return _Value(owner.must, everything.may)
         if name in _FLOWS:
             row = OF["tensor"].get(name)
-            every = row is not None and row.rows == "broadcast" and name not in _FIRST
+            every = row is not None and row.rows == "broadcast"
             must = everything.must if every or name in ("maximum", "minimum", "max", "min", "matmul") else owner.must
             pair = name in ("max", "min", "median", "sort", "topk") and given and not everything.may - owner.may
             return _Value(must, everything.may, (_Value(must, everything.may), PLAIN) if pair else None)

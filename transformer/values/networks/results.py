@@ -8,7 +8,6 @@ from transformer.dataflow.access import access
 from transformer.dataflow.memory import roots
 from transformer.facts.python import WRITES, builtin_names
 from transformer.facts.torch_api import DISTRIBUTIONS, LOSSES, NEW, REDUCES, VIEWS, layers, may_be_given, names
-from transformer.recognition import kept_optimizers
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import (
     bind_arguments,
@@ -28,9 +27,8 @@ NEW_OF_TORCH = names("torch", memory="new")
 NEW_OF_FUNCTIONAL = names("functional", memory="new")
 LAYERS = layers(memory="new")
 """A module made of one of these computes a new tensor."""
-MADE_FOR_INDEX = ("torch.arange",)
 """Functions of torch whose results have a dimension, and so can be an index."""
-HOST = builtin_names(makes=("number", "text", "container")) | {"range"}
+HOST = builtin_names(makes=("number", "text", "numbers", "container", "tuple", "mapping"))
 """Builtins whose results are no tensors."""
 
 
@@ -64,7 +62,7 @@ def kept_network(roles: Roles, node: ast.expr) -> ast.ClassDef | None:
     owner = tree.classes[unparse(call.func)] if call is not None else None
     if owner is None or roles.is_module(owner):
         return None
-    stores = kept_optimizers.stored(roles, node.attr)
+    stores = roles.tree.attributes_set(node.attr)
     constructors = [s for s in owner.body if isinstance(s, ast.FunctionDef) and s.name == "__init__"]
     kept = [value for one in constructors for name, value in kept_by(one) if name == node.attr]
     if len(kept) != 1 or len(stores) != 1 or kept[0] is None or tree.methods(node.attr):
@@ -216,8 +214,7 @@ class Results:
             return self._new_name(node.id, method, depth - 1)
         if isinstance(node, ast.Subscript):  # indexing by a tensor copies
             index = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-            made = (self._tree.qualified(n.func) or "" for n in index if isinstance(n, ast.Call))
-            return any(name in MADE_FOR_INDEX for name in made) and self._new(node.value, method, depth - 1)
+            return any(self._tree.calls(n, "torch.arange") for n in index) and self._new(node.value, method, depth - 1)
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             return False
         qualified = self._tree.qualified(node.func) or ""

@@ -15,14 +15,13 @@ from transformer.values.networks.attributes import kept_by
 MODULES = layers(rows="row") | HOLDERS
 """Cheap modules of torch that use one row at a time and draw no random numbers. Convolutions are excluded:
 a step's action has computed their results already."""
-COPYING = frozenset({"clone", "contiguous", "cuda", "to"})
-FUNCTIONS = names("torch", "functional", rows=("element", "broadcast")) - COPYING
+FUNCTIONS = names("torch", "functional", rows=("element", "broadcast"))
 """Elementwise functions of torch."""
-METHODS = methods(rows=("element", "broadcast", "row"), waits="") - COPYING | {"expand_as"}
-"""Elementwise or row-wise methods of tensors and distributions that copy nothing."""
+METHODS = methods(rows=("element", "broadcast", "row"), waits="")
+"""Elementwise or row-wise methods of tensors and distributions."""
 ALONG = names("tensor", "torch", "functional", rows="inner")
 """Methods and functions that are row-wise along any dimension but the first."""
-SIZES = attributes(reorders=True) | {"shape"}
+SIZES = attributes(reorders=True) | attributes(sizes=True)
 """Attributes that depend on the number of rows."""
 
 

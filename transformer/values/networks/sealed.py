@@ -13,19 +13,20 @@ from transformer.dataflow.access import scope_access
 from transformer.dataflow.name_lookups import is_vars_of_options
 from transformer.facts.libraries import LEAVES_PARTS, module_methods
 from transformer.facts.lookups import ATTRIBUTES, EVERYTHING, lookups
-from transformer.facts.torch_api import DISTRIBUTIONS, NO_GRAD, OF, layers, may_be_given, names
+from transformer.facts.python import builtin_names
+from transformer.facts.torch_api import DISTRIBUTIONS, NO_GRAD, attributes, layers, may_be_given, names, of_layers
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import bind_arguments, first_parameter, is_static, parameters, root, walk
 from transformer.syntax.tree import Tree
 from transformer.values.networks.attributes import initializes_all, kept_by, only_initializes
 
-METHODS = names("tensor", memory=("new", "shared"), waits="") - {"cuda"} | OF["distribution"].keys()
+METHODS = names("tensor", "distribution", memory=("new", "shared"), waits="")
 """Methods of tensors and distributions that compute and change nothing."""
 FUNCTIONS = names("torch", memory=("new", "shared"), waits="", made="") | names("functional", memory=("new", "shared"))
 """Functions of torch, and of torch.nn.functional, that do so."""
 ASKED = LEAVES_PARTS | module_methods(sets="place")
 """Methods of a module that change at most the values of parameters."""
-HELD = frozenset("weight bias data".split())
+HELD = of_layers(is_a="parameter") | attributes(memory="shared", graph=False, tells=False)
 """The parameters of a layer, and the values of a parameter."""
 REACHING = (
     module_methods(finds="parts")
@@ -38,11 +39,15 @@ OVERRIDDEN = frozenset("forward append".split())
 """Methods that may be replaced."""
 BY_TEXT = ATTRIBUTES | EVERYTHING | {"suppress"}
 """Names that reach attributes or names by their text, or catch exceptions."""
-NO_RESULT = frozenset("ImportError ModuleNotFoundError FileNotFoundError KeyboardInterrupt".split())
+NO_RESULT = builtin_names(makes="foreign")
 """Exceptions that no computation raises."""
-SPECIAL = frozenset("__init__ __repr__ __str__ __len__".split())
+SPECIAL = lookups(of="special", finds="nothing")
 """Methods that Python calls itself, and that do not affect attribute lookup."""
-BUILTINS = frozenset("super int float max min range".split())
+BUILTINS = (
+    builtin_names(converts=True)
+    | builtin_names(gives="contents and given", calls="key")
+    | builtin_names(makes=("numbers", "access"))
+)
 """Builtins that compute of numbers alone; len() hangs on what a list holds at the time."""
 
 

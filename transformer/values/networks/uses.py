@@ -12,10 +12,10 @@ from functools import cached_property
 
 from transformer.dataflow.grad_mode import without_gradients
 from transformer.dataflow.name_lookups import is_vars_of_options
-from transformer.facts.libraries import LEAVES_PARTS, LOGS_VALUES, OF_MODULE, module_methods
-from transformer.facts.lookups import EVERYTHING, SETS
+from transformer.facts.libraries import LEAVES_PARTS, LOGS_VALUES, OF_MODULE, library_does, module_methods, role
+from transformer.facts.lookups import EVERYTHING, SETS, lookups
 from transformer.facts.python import builtin_names
-from transformer.facts.torch_api import NO_GRAD, SCALERS, names, of_optimizers
+from transformer.facts.torch_api import NO_GRAD, SCALERS, attributes, names, of_optimizers, of_parameters
 from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import (
@@ -33,32 +33,31 @@ from transformer.syntax.query import (
 )
 from transformer.syntax.tree import Scope
 from transformer.values.networks.attributes import Unknown
-from transformer.values.networks.parts import COMPUTING, READ, STATEFUL, Parts
+from transformer.values.networks.parts import READ, TELLS, Parts, computes
 
 MOVING = module_methods(sets="place")
-CALLED = LEAVES_PARTS | MOVING | {"__call__", "forward"}
+CALLED = LEAVES_PARTS | MOVING
 """Methods of a network that change at most parameters' values, if none of its parts has a mode; moving it to a
 device is allowed only above the training loop."""
 PARAMETERS = module_methods(finds=("parameters", "buffers"))
-GATHERED = builtin_names(takes=True) - {"map"} | {"len"}
+GATHERED = builtin_names(takes=True, calls=("", "key", "first of two"))
 """Builtins that iterate over parameters or make a list of them."""
-VALUES = (
-    frozenset("clip_ square histc cpu float double is_cuda ndim grad data requires_grad".split())
-    | names("tensor") - OF_MODULE
-)
+VALUES = names("tensor") - module_methods(sets="learning") | attributes(memory=("number", "shared"))
 """Attributes and methods of parameters that read, or write values into their memory."""
-TAKING = ("torch.optim.", "torch.nn.utils.clip_grad_", *SCALERS)
-"""Functions of torch that may be given parameters or optimizers."""
-COPYING = ("torch.save", "copy.deepcopy", "torch.nn.utils.parameters_to_vector", "torch.optim.swa_utils.AveragedModel")
-"""Functions that may be given a whole network, which they only read."""
-SEEING = EVERYTHING | SETS | {"sys"}
+RUN = CALLED | READ | VALUES - OF_MODULE
+"""What may be called of networks and their parts."""
+COPYING = of_parameters(copies=True)
+SEEING = EVERYTHING | SETS | lookups(of="library", finds="state")
 """Builtins and modules that reach names and attributes by their text, or all objects."""
-APART = ("wandb.", "os.", "sys.", "matplotlib.", "gym.", "gymnasium.", "warnings.", "logging.")
-"""Modules that networks do not compute with."""
 OF_SYS = frozenset("argv exit path stdout stderr version_info platform".split())
 """Attributes of sys that reach no module."""
 DEEP = 6
 """The maximum depth of calls."""
+
+
+def _takes_parameters(name: str) -> bool:
+    """Whether a function of torch may be given parameters or optimizers."""
+    return name.startswith(("torch.optim.", *SCALERS)) or name in of_parameters(of="gradients")
 
 
 class Changed(Exception):
@@ -146,7 +145,8 @@ class NetworkUses:
             elif isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
                 name = tree.qualified(node) or ""
                 classes = isinstance(node.value, ast.Name) and node.value.id in tree.classes
-                if (name and not name.startswith(("torch.backends.", *APART))) or classes:
+                apart = role(name) in ("plain", "reports", "environments") or library_does(name) == "settings"
+                if (name and not apart) or classes:
                     raise Changed(f"line {node.lineno} sets {ast.unparse(node)}")
             elif isinstance(node, ast.Constant) and node.value == "__main__":
                 if not isinstance(tree.parents[node], ast.Compare):
@@ -323,13 +323,13 @@ class NetworkUses:
     def _reads(self, call: ast.Call) -> bool:
         """Whether a callee only reads a tensor argument, or computes with it."""
         name = self._callee_name(call)
-        if name.startswith(COMPUTING):
-            return not name.startswith(STATEFUL) or name.startswith("torch.distributed.")
+        if computes(name) or library_does(name) == "processes":
+            return True
         return name in ("print", "float", "len", "id", "int") or name.rpartition(".")[2] in LOGS_VALUES
 
     def _call(self, call: ast.Call, path: list[str], depth: int) -> None:
         """Check a call of the network, of its method, or of a part's."""
-        name = path[-1] if path else "__call__"
+        name = path[-1] if path else ""
         if name in PARAMETERS or name in self._parts.handing_out:
             self._parameters(call, depth)
             return
@@ -341,7 +341,7 @@ class NetworkUses:
         hooks = self._structure and name.startswith("register_") and "hook" in name
         if hooks or (early and not self._in_training(call)):
             return
-        if assigns or hands_out or moves or not (name in CALLED | READ | VALUES or self._is_own(name) or part):
+        if assigns or hands_out or moves or not (name in RUN or name in ("", "forward") or self._is_own(name) or part):
             raise Changed(f"line {call.lineno} calls {ast.unparse(call.func)}()")
 
     def _is_own(self, method: str) -> bool:
@@ -385,7 +385,7 @@ class NetworkUses:
             self._parameters(outer, depth)
         elif isinstance(outer, ast.Call) and node is not outer.func:
             name = self._callee_name(outer)
-            if name.startswith(TAKING) or name in COPYING:
+            if _takes_parameters(name) or name in COPYING or name in TELLS:
                 return
             if name in GATHERED or name == "itertools.chain":
                 self._parameters(outer, depth)
@@ -402,7 +402,7 @@ class NetworkUses:
             assert isinstance(name_node, ast.Name)
             self._list(name_node.id, self._tree.scope_of(outer), depth)
         elif isinstance(outer, ast.Attribute):
-            if outer.attr not in READ | {"is_cuda"}:
+            if outer.attr not in READ:
                 raise Changed(text)
         elif not isinstance(outer, (ast.Expr, ast.Compare)):
             raise Changed(text)
@@ -448,7 +448,7 @@ class NetworkUses:
                 assert isinstance(call, ast.Call)
                 called = self._callee_name(call)
                 stepped = isinstance(call.func, ast.Attribute) and self._is_scaler(call.func.value)
-                if not called.startswith(TAKING) and not stepped and called != "print":
+                if not _takes_parameters(called) and not stepped and called != "print":
                     self._argument(call, node, depth, self._optimizer)
             elif isinstance(outer, ast.Attribute) and outer.attr == "param_groups":
                 self._groups(outer, depth)
@@ -460,7 +460,7 @@ class NetworkUses:
     def _is_scaler(self, value: ast.expr) -> bool:
         """Whether a name holds a gradient scaler of torch."""
         made = self._roles.only_value(value.id) if isinstance(value, ast.Name) else None
-        return isinstance(made, ast.Call) and (self._tree.qualified(made.func) or "").startswith(TAKING)
+        return isinstance(made, ast.Call) and self._tree.calls(made, *SCALERS)
 
     def _groups(self, groups: ast.Attribute, depth: int) -> None:
         """Check `optimizer.param_groups`: of each group, anything may be used but its parameters."""

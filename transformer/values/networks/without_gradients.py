@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Sequence
 
-from transformer.facts.python import COMPUTES, SHOWS
+from transformer.facts.python import ACCESS, COMPUTES, SHOWS
 from transformer.facts.torch_api import DISTRIBUTIONS, GRADIENTS, HOLDERS, OF, PRODUCTS, layers
 from transformer.recognition.changes import foreign_base
 from transformer.recognition.roles import Roles
@@ -142,7 +142,7 @@ def _other(roles: Roles, node: ast.AST, own: str, known: set[str]) -> str | None
         fine = True  # Python's random numbers do not depend on gradients
     elif isinstance(node.func, ast.Name):
         builtin = roles.tree.names.builtin(node.func)
-        fine = node.func.id in (own, roles.history.sampler) or builtin in COMPUTES - SHOWS | {"super"}
+        fine = node.func.id in (own, roles.history.sampler) or builtin in COMPUTES - SHOWS | ACCESS
     elif isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) == own:
         fine = node.func.attr in known
     else:
