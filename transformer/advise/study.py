@@ -13,6 +13,7 @@ from transformer.recognition.history import History
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import method, names_in, parameters, receiver, statements, walk
 from transformer.syntax.tree import Loop, Scope, Tree
+from transformer.values.device.waits import parts_of
 from transformer.values.tensors import Tensors, values
 
 TENSOR_METHODS = ARRAYS_LACK | attributes(method="asks")
@@ -253,7 +254,7 @@ class Study:
             return True
         function = self.tree.scope_of(stmt)
         returns = self.returns(function) if isinstance(function, FUNCTIONS) else []
-        parts = (part for r in returns if r.value is not None for part in elements(r.value))
+        parts = (part for r in returns if r.value is not None for part in parts_of(r.value))
         return any(isinstance(p, ast.Name) and p.id in bound and self.for_environment(p) for p in parts)
 
     def _is_action(self, stmt: ast.Return, node: ast.expr) -> bool:
@@ -261,7 +262,7 @@ class Study:
         function = self.tree.scope_of(stmt)
         if stmt.value is None or not isinstance(function, FUNCTIONS) or function in self._asked:
             return False
-        parts = elements(stmt.value)
+        parts = parts_of(stmt.value)
         place = next((i for i, part in enumerate(parts) if any(n is node for n in walk(part))), 0)
         self._asked.add(function)
         try:
@@ -299,11 +300,6 @@ class Study:
     def steps_environment(self, loop: Loop) -> bool:
         """Whether a loop steps the environment."""
         return any(loop in self.tree.loops_around(s) for s in self.roles.env_steps)
-
-
-def elements(value: ast.expr) -> list[ast.expr]:
-    """The parts of what a function returns: those of a tuple, or the whole."""
-    return value.elts if isinstance(value, ast.Tuple) else [value]
 
 
 def keyword(call: ast.Call, name: str) -> object:

@@ -153,7 +153,7 @@ class Tree:
     @cached_property
     def _starts(self) -> list[int]:
         starts, total = [], 0
-        for line in _ast_lines(self.code):
+        for line in ast_lines(self.code):
             starts.append(total)
             total += len(line)
         return [*starts, total]
@@ -371,7 +371,7 @@ class Tree:
         return next(n for n in functions if n.name == name)  # a method may have the same name
 
 
-def _ast_lines(code: str) -> list[str]:
+def ast_lines(code: str) -> list[str]:
     """Split into lines as Python's parser does: at newlines only, not at form feeds."""
     return [line for line in re.findall(r"[^\r\n]*(?:\r\n|\n|\r|$)", code) if line]
 
@@ -387,7 +387,7 @@ def _is_bracketed(text: str) -> bool:
 
 def _undent(text: str, column: int) -> str:
     """Move a statement's continuation lines left by as much as its first line, so that LibCST can re-indent them."""
-    lines = _ast_lines(text)
+    lines = ast_lines(text)
     pad = " " * column
     if all(line.startswith(pad) or not line.strip() for line in lines[1:]):
         if '"""' not in text and "'''" not in text:

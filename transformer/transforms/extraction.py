@@ -269,7 +269,7 @@ def extract(
         others=tuple(
             p
             for p in sig.params
-            if p in sig.unset or not (p == state.history.storage or _is_tensor(p, tensors, given, begin))
+            if p in sig.unset or not (p == state.history.storage or _binds_tensor(p, tensors, given, begin))
         ),
         tensor_results=frozenset(r for r in sig.results if tensors.tensor_after(r, end) and r not in sig.unset),
         tuple_results=frozenset(r for r in sig.results if tensors.tensors_after(r, end)),
@@ -333,7 +333,7 @@ def _takes_values(roles: Roles, read: ast.Name) -> bool:
     return isinstance(outer, ast.Attribute) and outer.attr in (LEAVES | ATTRIBUTES) - GRADIENTS
 
 
-def _is_tensor(param: str, tensors: Tensors, given: Mapping[str, ast.stmt], begin: ast.stmt) -> bool:
+def _binds_tensor(param: str, tensors: Tensors, given: Mapping[str, ast.stmt], begin: ast.stmt) -> bool:
     """Whether a parameter is known to be a tensor: bound by a statement above the call, or before."""
     return tensors.tensor_after(param, given[param]) if param in given else tensors.tensors_before(param, begin)
 

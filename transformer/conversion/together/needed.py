@@ -8,9 +8,8 @@ from collections.abc import Iterable, Sequence
 
 from transformer.conversion.together.definitions import only_defines
 from transformer.conversion.together.modules import File
-from transformer.conversion.together.scopes import lines_of
 from transformer.syntax.imports import is_future, is_standard
-from transformer.syntax.tree import Tree
+from transformer.syntax.tree import Tree, ast_lines
 
 IDENTIFIER = re.compile(r"[^\W\d]\w*")
 
@@ -46,7 +45,7 @@ def without_unneeded(script: File, files: Sequence[File]) -> list[str]:
 
 def without(tree: Tree, gone: Iterable[ast.stmt]) -> str:
     """A text in which statements, and the comments right above them, are replaced by blank lines."""
-    lines = lines_of(tree.code)
+    lines = ast_lines(tree.code)
     for stmt in gone:
         first = min([stmt.lineno, *(d.lineno for d in getattr(stmt, "decorator_list", ()))])
         while first > 1 and lines[first - 2].startswith("#"):

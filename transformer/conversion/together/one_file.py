@@ -23,12 +23,11 @@ from transformer.conversion.together.definitions import only_defines
 from transformer.conversion.together.gathered import Gathered, gather
 from transformer.conversion.together.meanings import Meanings, names_all
 from transformer.conversion.together.modules import File
-from transformer.conversion.together.scopes import lines_of
 from transformer.recognition.refusals import Unconvertible, not_python
 from transformer.syntax.diagnostics import Diagnostic
 from transformer.syntax.imports import is_future
 from transformer.syntax.text import NotText, read
-from transformer.syntax.tree import Tree
+from transformer.syntax.tree import Tree, ast_lines
 
 Line: TypeAlias = "tuple[str, str, int]"
 """A line with its line end, its file, and its line number there."""
@@ -138,7 +137,7 @@ class _Writer:
         lines = self._lines(file, body[:top], range(1, last + 1))
         while lines and not lines[-1][0].strip():
             lines.pop()
-        below = self._lines(file, body[top:], range(last + 1, len(lines_of(file.tree.code)) + 1))
+        below = self._lines(file, body[top:], range(last + 1, len(ast_lines(file.tree.code)) + 1))
         for one in self.gathered.files:
             lines += self._definitions(one)
         blank = next((n for n, line in enumerate(below) if line[0].strip()), 2)
@@ -175,7 +174,7 @@ class _Writer:
         body = file.tree.root.body
         top = _leading_imports(file)
         first = (body[top - 1].end_lineno or 0) + 1 if top else 1
-        lines = _trimmed(self._lines(file, body[top:], range(first, len(lines_of(file.tree.code)) + 1)))
+        lines = _trimmed(self._lines(file, body[top:], range(first, len(ast_lines(file.tree.code)) + 1)))
         if not lines or not self._kept(file, body[top:]):
             return []
         blank = (self.end, file.name, lines[0][2])
@@ -270,7 +269,7 @@ class _Writer:
                 edits.append(_edit(tree, around, new))
             elif other := self.meanings.other_name(file, node.id):
                 edits.append(_edit(tree, node, other))
-        lines = lines_of(tree.code)
+        lines = ast_lines(tree.code)
         for line, start, end, new in sorted(edits, reverse=True):
             lines[line - 1] = lines[line - 1][:start] + new + lines[line - 1][end:]
         return self._with_absolute_imports(file, lines)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 import symtable
 from collections.abc import Iterator
 
@@ -12,11 +11,6 @@ from transformer.syntax.query import children
 from transformer.syntax.tree import Tree
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-
-
-def lines_of(code: str) -> list[str]:
-    """The lines of a text with their line ends, as Python's parser counts them: form feeds do not end a line."""
-    return [line for line in re.findall(r"[^\r\n]*(?:\r\n|\n|\r|$)", code) if line]
 
 
 class Scopes:

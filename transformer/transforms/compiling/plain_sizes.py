@@ -66,11 +66,11 @@ def _set_to_actions(roles: Roles, cls: ast.ClassDef) -> Iterator[tuple[ast.Attri
     for stmt in walk(constructor):
         for target, value in pairwise(stmt) if isinstance(stmt, ast.Assign) else []:
             if isinstance(target, ast.Attribute) and tree.class_of_self(target.value, constructor) is cls:
-                if _is_number(tree, value) or _is_given(roles, cls, constructor, value):
+                if _is_number(tree, value) or _has_such_arguments(roles, cls, constructor, value):
                     yield target, value
 
 
-def _is_given(roles: Roles, cls: ast.ClassDef, constructor: ast.FunctionDef, value: ast.expr) -> bool:
+def _has_such_arguments(roles: Roles, cls: ast.ClassDef, constructor: ast.FunctionDef, value: ast.expr) -> bool:
     """Whether a value is a parameter for which every instantiation passes such a number."""
     tree = roles.tree
     if not isinstance(value, ast.Name) or any(

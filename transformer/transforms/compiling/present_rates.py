@@ -118,7 +118,7 @@ class _During:
             groups = asked is ASKED and parent.attr == "param_groups" and isinstance(parent.ctx, ast.Load)
             return self._is_asked(node, asked) or (groups and self._reads_entries(parent))
         call = self._tree.parents[parent] if isinstance(parent, ast.keyword) else parent
-        return isinstance(call, ast.Call) and call.func is not node and self._is_given(call, node, asked)
+        return isinstance(call, ast.Call) and call.func is not node and self._is_known_use(call, node, asked)
 
     def _reads_entries(self, groups: ast.Attribute) -> bool:
         """Whether `optimizer.param_groups` is only used for its length or entries: `[0]["lr"]`, or a loop over them."""
@@ -139,7 +139,7 @@ class _During:
         entry = self._tree.parents[group]
         return isinstance(entry, ast.Subscript) and entry.value is group and isinstance(entry.slice, ast.Constant)
 
-    def _is_given(self, call: ast.Call, node: ast.expr, asked: Collection[str]) -> bool:
+    def _is_known_use(self, call: ast.Call, node: ast.expr, asked: Collection[str]) -> bool:
         """Whether a call's use of it is known: it prints, inspects or schedules it, or is a function of the file."""
         if self._tree.names.builtin(call.func) in SHOWS | TAKES_VALUES:
             return True

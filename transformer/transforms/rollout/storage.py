@@ -190,7 +190,7 @@ def _obstacle(
     for node in statements(rollout.body):
         if isinstance(node, ast.Continue) and tree.loops_around(node)[0] is rollout and node.lineno < store.lineno:
             return f"the continue on line {node.lineno} may skip its write"
-    if not _is_tensor(roles, tensors, buffer.stores[0]):
+    if not _stores_tensor(roles, tensors, buffer.stores[0]):
         return f"the value written on line {store.lineno} is not known to be a tensor"
     if not _is_on_device(roles, buffer.stmt):
         return "it is not allocated on the device"
@@ -256,7 +256,7 @@ def _is_on_device(roles: Roles, stmt: ast.Assign, depth: int = 4) -> bool:
     return False
 
 
-def _is_tensor(roles: Roles, tensors: Tensors, store: Store) -> bool:
+def _stores_tensor(roles: Roles, tensors: Tensors, store: Store) -> bool:
     """Whether the value that a step writes is a tensor."""
     if store.value is roles.phases.env_step and isinstance(roles.phases.env_step.func, ast.Attribute):
         return tensors.in_step(store.stmt, ast.unparse(store.target))

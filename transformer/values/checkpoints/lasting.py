@@ -407,7 +407,7 @@ class Lasting:
             self.holders[name] = None
         elif self._is_network(value):
             self.holders[name] = self.networks[name] = None
-        elif self._is_tensor(value):
+        elif self._is_new_tensor(value):
             if not self._is_filled_anew(name, value):
                 self.tensors[name] = None
         elif self._is_array(value):
@@ -506,7 +506,7 @@ class Lasting:
         name = self._tree.names.builtin(value.func)
         return name in LISTS or self._tree.calls(value, "collections.deque")
 
-    def _is_tensor(self, value: ast.expr) -> bool:
+    def _is_new_tensor(self, value: ast.expr) -> bool:
         """Whether a value is a new tensor, perhaps moved or cast."""
         while calls_method(value, *names("tensor", copies=True, dtype="cast"), *names("tensor", moves=True)):
             value = value.func.value

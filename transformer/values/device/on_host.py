@@ -148,11 +148,11 @@ class OnHost:
         if (name, stmt) in self._asked:
             return True
         self._asked.add((name, stmt))
-        known = all(self._is_given(name, stmt, value) for value in values(stmt, name))
+        known = all(self._is_of_step(name, stmt, value) for value in values(stmt, name))
         self._asked.discard((name, stmt))
         return known
 
-    def _is_given(self, name: str, stmt: ast.Assign, value: ast.expr) -> bool:
+    def _is_of_step(self, name: str, stmt: ast.Assign, value: ast.expr) -> bool:
         if value is not self._roles.phases.env_step:
             return self.is_array(value, stmt)
         parts = [t.elts[:-1] for t in stmt.targets if isinstance(t, ast.Tuple)]

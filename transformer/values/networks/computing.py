@@ -309,7 +309,7 @@ class Computing:
         """Whether a name is a tensor above the statements; if so, it becomes an input."""
         bindings = self._before(name)
         shown = bool(bindings) and all(
-            self._is_given(name) if stmt is None else self._binds_tensor(stmt, name) for stmt in bindings
+            self._gets_tensors(name) if stmt is None else self._binds_tensor(stmt, name) for stmt in bindings
         )
         if shown:
             self.inputs.setdefault(name)
@@ -356,7 +356,7 @@ class Computing:
             value = inner or func.value
         return self._makes(value)
 
-    def _is_given(self, name: str) -> bool:
+    def _gets_tensors(self, name: str) -> bool:
         """Whether each call passes a tensor for a parameter, or omits it, which a condition tests."""
         function, tensors = self._scope, self._roles.get(Tensors)
         if not isinstance(function, ast.FunctionDef) or name not in self._parameters() or function is self._roles.scope:

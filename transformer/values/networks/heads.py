@@ -79,7 +79,7 @@ class Heads:
         parent = self._tree.parents[node]
         called = isinstance(parent, ast.Call) and parent.func is node
         if isinstance(node, ast.Attribute) and (
-            node.attr in LEAVES_PARTS | {"modules"} if called else self._is_tensor(name, node)
+            node.attr in LEAVES_PARTS | {"modules"} if called else self._is_parameter(name, node)
         ):
             return None
         if called and (node is name or (isinstance(node, ast.Attribute) and node.value is name)):
@@ -87,7 +87,7 @@ class Heads:
             return parent
         raise Unknown(f"line {name.lineno} uses {name.id} other than by calling its methods")
 
-    def _is_tensor(self, name: ast.Name, read: ast.Attribute) -> bool:
+    def _is_parameter(self, name: ast.Name, read: ast.Attribute) -> bool:
         """Whether an attribute read from a network is a parameter, not a layer."""
         first = self._tree.parents[name]
         assert isinstance(first, ast.Attribute)

@@ -509,12 +509,12 @@ class Parts:
         else:
             known = isinstance(outer, (ast.Call, ast.UnaryOp, ast.Compare))
             known = known or (
-                isinstance(outer, ast.BinOp) and self._is_tensor(part, function, within=inside is not part)
+                isinstance(outer, ast.BinOp) and self._is_parameter(part, function, within=inside is not part)
             )
         if not known:
             raise Unknown(f"line {part.lineno} uses {ast.unparse(part)} in a way that is not known")
 
-    def _is_tensor(self, part: ast.expr, function: ast.FunctionDef, *, within: bool) -> bool:
+    def _is_parameter(self, part: ast.expr, function: ast.FunctionDef, *, within: bool) -> bool:
         """Whether a part, or the expression `within` it, is a parameter or a buffer; `modules + []` is another
         module."""
         cls = self._tree.parents[function]

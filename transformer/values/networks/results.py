@@ -237,12 +237,12 @@ class Results:
         found = _assigned(name, method)
         return (
             bool(found)
-            and not self._is_given(name, method)
+            and not self._may_be_argument(name, method)
             and not _is_kept(name, method)
             and all(self._new(v, method, depth) for v in found)
         )
 
-    def _is_given(self, name: str, method: ast.FunctionDef) -> bool:
+    def _may_be_argument(self, name: str, method: ast.FunctionDef) -> bool:
         """Whether a name is a parameter that may hold a caller's argument."""
         if name not in parameters(method):
             return False
