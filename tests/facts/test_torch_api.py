@@ -571,8 +571,13 @@ def faults_of_order(kind: Kind, name: str, row: Row) -> Iterator[str]:
 
 
 def faults_of_graph(kind: Kind, name: str, row: Row) -> Iterator[str]:
-    """What is wrong with whether a result has no graph."""
+    """What is wrong with whether a result has no graph, or has one of all that it is given."""
     if row.graph:
+        tells = kind in ("tensor", "torch", "functional", "linalg") and row.memory in ("new", "shared")
+        for title, given, result in calls(kind, name, row) if tells and not row.made and not row.draws else ():
+            floats = [t for t in tensors_in(result) if t.is_floating_point()]
+            if floats and given[0].requires_grad and not any(t.requires_grad for t in floats):
+                yield f"{title}: the result has no graph"
         return
     if kind == "distribution":
         mean, scale = torch.zeros(2, requires_grad=True), torch.ones(2, requires_grad=True)

@@ -19,7 +19,7 @@ made from, and call it back. bases: base classes that do nothing themselves. pro
 argument."""
 
 
-Does: TypeAlias = Literal["", "computes", "draws", "settings", "compiles", "host", "processes", "clock", "seeds"]
+Activity: TypeAlias = Literal["", "computes", "draws", "settings", "compiles", "host", "processes", "clock", "seeds"]
 """computes: it computes with the numbers and tensors that it is given; draws: likewise, and it draws from numpy's or
 Python's generator; settings: it sets how torch computes from then on; compiles: it makes other code of functions; host:
 it works on the host; processes: it waits for other processes; clock: it tells the time; seeds:
@@ -32,7 +32,7 @@ class Module:
 
     names: str
     role: Role | None
-    does: Does = ""
+    does: Activity = ""
 
 
 ROWS = (
@@ -83,7 +83,7 @@ def role(qualified: str) -> Role | None:
     return None if row is None else row.role
 
 
-def library_does(qualified: str) -> Does:
+def library_does(qualified: str) -> Activity:
     """What the module does that a dotted name begins with, by the longest match with a row."""
     row = _row(qualified)
     return "" if row is None else row.does

@@ -124,7 +124,8 @@ ROWS = (
     Row("std var", "tensor torch", "new", dtype="kept", reduces=True),  # along a dimension only approximately
     Row("log_softmax softmax", "tensor torch functional", "new", "inner", "kept"),
     Row("norm", "tensor torch", "new", "inner", "kept", reduces=True, dim=1),
-    Row("histc quantile", "tensor torch", "new"),
+    Row("quantile", "tensor torch", "new"),
+    Row("histc", "tensor torch", "new", graph=False),
     Row("nanmean", "tensor torch", "new", reduces=True),
     Row("argmax argmin", "tensor torch", "new", "inner", "integer", reduces=True, graph=False),
     Row("argsort", "tensor torch", "new", "inner", "integer", graph=False),
