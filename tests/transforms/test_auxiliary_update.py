@@ -107,7 +107,7 @@ NOOPS = [
             **phase(f"{GATHER}\n<train>"),
             "train": TRAIN.replace("    aux_loss =", "    if value.isnan().any():\n        continue\n    aux_loss ="),
         },
-        "the continue on line {line} jumps out of what would be a function",
+        "the continue on line {line} jumps out of the minibatch above ",
         at="continue",
     ),
     NoOp(

@@ -14,6 +14,7 @@ SINGLY = {"report": edited("report", "clipfracs", "[x.item() for x in clipfracs]
 MEAN = "print(np.mean({}))"
 TOGETHER = "torch.stack(clipfracs).tolist()"
 ONE_BY_ONE = "[x.item() for x in clipfracs]"
+ASKED = "print(np.mean({}) if clipfracs and args.seed else 0)\nif not clipfracs:\n    print('none')"
 AFTER = {
     "metrics": """
         with torch.no_grad():
@@ -60,6 +61,11 @@ REWRITES = [
         "a list that may be empty, and then the script goes on",
         {"report": MEAN.format("clipfracs")},
         {**AFTER, "report": MEAN.format(ONE_BY_ONE)},
+    ),
+    Rewrite(
+        "a list that is asked whether it is empty",
+        {"report": ASKED.format("clipfracs")},
+        {**AFTER, "report": ASKED.format(ONE_BY_ONE)},
     ),
     Rewrite(
         "a list that an f-string shows and that may be empty",
@@ -197,6 +203,18 @@ NOOPS = [
             "minibatches": edited("minibatches", "clipfracs = []\n", ""),
             "report": "print(f'{np.mean(clipfracs):.3f}')",
         },
+        STILL,
+        at="clipfracs += [",
+    ),
+    NoOp(
+        "a list that is asked in each minibatch whether it is empty",
+        {"optimize": PARTS["optimize"] + "\nif not clipfracs:\n    print('none')", "report": MEAN.format("clipfracs")},
+        STILL,
+        at="clipfracs += [",
+    ),
+    NoOp(
+        "a list, or what is computed of it",
+        {"report": "print(clipfracs and np.mean(clipfracs), v_loss.item())"},
         STILL,
         at="clipfracs += [",
     ),

@@ -113,6 +113,43 @@ else:  # imported: the command line is another script's
 """
 
 
+ALONE = f"""\
+flags = argparse.ArgumentParser(allow_abbrev=False)
+{ADDED.replace("parser.", "flags.").rstrip()}
+flags = flags.parse_args(None if __name__ == "__main__" else [])
+"""
+
+
+def constants(imports: str) -> dict[str, str]:
+    """A script whose arguments are constants, with other imports."""
+    mine = {**TYRO, "imports": edited("imports", "import argparse\n<stdlib>\n", f"{imports}\n"), "third_party": ""}
+    return {
+        **{part: text for part, text in mine.items() if part != "stdlib"},
+        "decorator": "",
+        "parse": "args = Args()",
+    }
+
+
+@pytest.mark.parametrize("more", ["", "import sys\nprint(sys.path)", "import random\nfrom collections import deque"])
+def test_an_argument_that_nothing_reads_is_an_error(
+    more: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ALONE in turn("flags", script(constants(more))).after
+    monkeypatch.setattr(sys, "argv", ["ppo.py", "--complie"])
+    exec(ALONE, {"argparse": argparse, "__name__": "another"})
+    with pytest.raises(SystemExit) as ended:
+        exec(ALONE, {"argparse": argparse, "__name__": "__main__"})
+    assert ended.value.code == 2 and "unrecognized arguments: --complie" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "more",
+    ["import sys\nprint(sys.argv)", "from sys import argv", "import fire", "from .mine import x", "import optparse"],
+)
+def test_an_argument_that_another_module_may_read_is_left(more: str) -> None:
+    assert OWN in turn("flags", script(constants(more))).after
+
+
 @pytest.mark.parametrize(
     ("name", "given", "left", "compiles"),
     [

@@ -141,13 +141,13 @@ NOOPS = [
     NoOp(
         "a continue",
         {"metrics": "if ratio.isnan().any():\n    continue"},
-        "the continue on line {line} jumps out of what would be a function",
+        "the continue on line {line} jumps out of the minibatch above optimizer.step(): move it below that",
         at="continue",
     ),
     NoOp(
         "a break",
         {"metrics": "if ratio.max() > 100:\n    break"},
-        "the break on line {line} jumps out of what would be a function",
+        "the break on line {line} jumps out of the minibatch above optimizer.step(): move it below that, which",
         at="break",
     ),
     NoOp(

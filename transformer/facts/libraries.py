@@ -47,7 +47,7 @@ ROWS = (
     Module("statistics operator.itemgetter fractions decimal", "plain"),
     Module("torch.utils.tensorboard", "reports", "host"),
     Module("tensorboard tensorboardX wandb logging loguru mlflow comet_ml neptune swanlab matplotlib", "reports"),
-    Module("tyro argparse simple_parsing", "options"),
+    Module("tyro argparse optparse simple_parsing", "options"),
     Module("torch numpy einops", "tensors", "computes"),
     Module("tensordict scipy", "tensors"),
     Module("numpy.random scipy.stats", "tensors", "draws"),

@@ -113,7 +113,11 @@ def with_code(source: str, sentence: str) -> str:
     """The sentence with the code of the first line that it mentions inserted after "line 12", if that is short."""
     found = next(excerpts(source, sentence), None)
     code = found.text.strip() if found is not None else ""
-    if found is None or not 0 < len(code) <= SHOWN:
+    if (
+        found is None
+        or not 0 < len(code) <= SHOWN
+        or re.search(rf"\b{re.escape(code)} on line {found.line}\b", sentence)
+    ):
         return sentence
     return re.sub(rf"\bline {found.line}\b", lambda m: f"{m[0]} (`{code}`)", sentence, count=1)
 

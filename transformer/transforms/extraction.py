@@ -26,7 +26,7 @@ from transformer.recognition.history import Function
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.layout import fit, fit_all
-from transformer.syntax.query import children, parameters, statements, walk
+from transformer.syntax.query import calls_method, children, parameters, statements, walk
 from transformer.syntax.rewrite import Edits, Line, without_blank_lines
 from transformer.syntax.tree import Scope, Tree
 from transformer.transforms.base import Skip
@@ -148,10 +148,12 @@ def check_moveable(tree: Tree, region: Sequence[ast.stmt]) -> None:
         if isinstance(stmt, (ast.Break, ast.Continue)):
             loops = tree.loops_around(stmt)
             if not loops or loops[0] not in inside:
-                kind = type(stmt).__name__.lower()
-                raise Skip(
-                    f"the {kind} on line {stmt.lineno} jumps out of what would be a function: move it below that"
-                )
+                what = f"the {type(stmt).__name__.lower()} on line {stmt.lineno} jumps out of"
+                last = region[-1]
+                if not (isinstance(last, ast.Expr) and calls_method(last.value, "step")):
+                    raise Skip(f"{what} what would be a function: move it below that")
+                more = ", which takes one more step before it stops" if isinstance(stmt, ast.Break) else ""
+                raise Skip(f"{what} the minibatch above {tree.text(last)}: move it below that{more}")
     for stmt in region:
         for node in walk(stmt):
             if isinstance(node, (ast.Yield, ast.YieldFrom, ast.Await, ast.NamedExpr)):

@@ -62,7 +62,7 @@ if args.gamma < 1 and approx_kl > 2e-4:
         },
         {
             "deferred-sync": "may leave a minibatch before the optimizer's step",
-            "update": "jumps out of what would be a function",
+            "update": "jumps out of the minibatch above optimizer.step()",
             "tensor-lr": "update() is not compiled",
         },
     ),

@@ -92,6 +92,10 @@ def apply(state: State) -> Rewrite:
             eager.append(f"{name}() is not compiled: {why}")
         else:
             functions.append(name)
+    pieces = [f"{name}()" for name in functions if updates.get(name) and not facts.traced]
+    if eager and pieces:  # otherwise one-graph says why
+        are = "is" if len(pieces) == 1 else "are"
+        eager.append(f"{' and '.join(pieces)} {are} compiled in pieces, at half the gain, for the same reason")
     functions += (*facts.target_updates, *facts.step_networks)
     if not functions and not facts.policy and not facts.act:
         raise Skip("; ".join(eager) or "neither policy nor update() could be made a function", headlines=eager)

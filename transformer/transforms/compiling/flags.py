@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 from transformer.dataflow.own_compiling import own_compiling
+from transformer.facts.libraries import role
 from transformer.recognition.arguments import destination
 from transformer.recognition.history import Asked
 from transformer.recognition.roles import Kind, Roles
 from transformer.state import State
-from transformer.syntax.imports import add_below_imports, add_imports
+from transformer.syntax.imports import add_below_imports, add_imports, is_standard
 from transformer.syntax.options import holds_options
 from transformer.syntax.query import calls_method, statements, walk
 from transformer.syntax.rewrite import Edits
@@ -120,9 +121,23 @@ def _beside(tree: Tree, edits: Edits, wanted: Sequence[str], rollouts: bool) -> 
     taken |= {ast.unparse(n.target) for n in tree.of(ast.AnnAssign)}
     flags, names = tree.names.fresh("flags"), _named(wanted, taken)
     options = render("flags_argparse", parser=flags, names=names, rollouts=rollouts)
-    add_imports(tree.root, edits, "import argparse", "import sys")
-    add_below_imports(tree.root, edits, render("flags_own", flags=flags, options=options))
+    alone = not _may_read_arguments(tree)
+    add_imports(tree.root, edits, "import argparse", *(() if alone else ("import sys",)))
+    add_below_imports(tree.root, edits, render("flags_own", flags=flags, options=options, alone=alone))
     return flags, names
+
+
+def _may_read_arguments(tree: Tree) -> bool:
+    """Whether the script, or a module that it imports, may read the command line."""
+    modules = [alias.name for stmt in tree.of(ast.Import) for alias in stmt.names]
+    modules += ["." * stmt.level + (stmt.module or "") for stmt in tree.of(ast.ImportFrom)]
+    known = (role(m) not in (None, "options") or (is_standard(m) and role(m) is None) for m in modules)
+    used = (
+        {n.id for n in tree.of(ast.Name)}
+        | {n.attr for n in tree.of(ast.Attribute)}
+        | {n.name for n in tree.of(ast.alias)}
+    )
+    return not all(known) or not used.isdisjoint(("argv", "orig_argv", "importlib", "__import__", "exec"))
 
 
 def _is_option(node: ast.AST) -> TypeGuard[ast.Constant]:

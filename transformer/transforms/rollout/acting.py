@@ -13,7 +13,14 @@ from transformer.state import State
 from transformer.syntax.query import statements
 from transformer.syntax.rewrite import Edits
 from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Skip, Transform, TransformInfo
-from transformer.transforms.rollout.policy import acting_callee, calls_before_update, records_nothing, root
+from transformer.transforms.rollout.policy import (
+    OWN_METHOD,
+    acting_callee,
+    calls_before_update,
+    is_own_method,
+    records_nothing,
+    root,
+)
 from transformer.values.effects.graphs import Graphs
 from transformer.values.networks.without_gradients import differs
 
@@ -59,6 +66,8 @@ def apply(state: State) -> Rewrite:
     callee = acting_callee(roles)
     if callee is None:
         raise NotNeeded("no call of a trained network in the training loop itself chooses the actions")
+    if is_own_method(roles, callee):
+        raise NotNeeded(OWN_METHOD)
     calls = [c for c in calls_before_update(roles) if ast.unparse(c.func) == ast.unparse(callee)]
     bare = [c for c in calls if not records_nothing(roles, c)]
     if not bare:
@@ -66,8 +75,7 @@ def apply(state: State) -> Rewrite:
     network = root(callee)
     made = [call for _, value in roles.assignments(network) if (call := tree.constructor(value)) is not None]
     if len(made) != 1 or network in roles.variant:
-        acts = "the object whose method acts" if network == "self" else network
-        raise Skip(f"{acts} is not made once, of a class of this file")
+        raise Skip(f"{network} is not made once, of a class of this file")
     called = callee.attr if isinstance(callee, ast.Attribute) else "forward"
     if (found := differs(roles, tree.classes[ast.unparse(made[0].func)], called)) is not None:
         raise Skip(f"{found}, which is not known to compute the same without gradients")

@@ -13,7 +13,7 @@ from transformer.state import State
 from transformer.syntax.query import calls_method, first_parameter, names_in, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import BOTH, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.rollout.computation import Computation
 from transformer.values.device.waits import arguments
 from transformer.values.networks.results import Results
@@ -59,6 +59,8 @@ def apply(state: State) -> Rewrite:
     callee = acting_callee(roles)
     if callee is None:
         raise Skip("no call of a trained network in the training loop itself chooses the actions")
+    if is_own_method(roles, callee):
+        raise NotNeeded(OWN_METHOD)
     calls = [c for c in calls_before_update(roles) if ast.unparse(c.func) == ast.unparse(callee)]
     if not calls:
         raise Skip("a network's result determines the actions of a later step")
@@ -109,6 +111,14 @@ def _only_computes(roles: Roles, call: ast.Call) -> bool:
         return False
     tensors = all(is_tensor(roles.tree, roles.get(Tensors), value) for value in arguments(call))
     return tensors and Computation(roles, cls).other(method) is None
+
+
+OWN_METHOD = "the object that trains chooses the actions in a method of its own, not by a call of a network"
+
+
+def is_own_method(roles: Roles, callee: ast.expr) -> bool:
+    """Whether a callee is a method of the object that trains, as in `self.act(obs)`."""
+    return isinstance(callee, ast.Attribute) and roles.tree.class_of_self(callee.value, roles.scope) is not None
 
 
 def calls_before_update(roles: Roles) -> list[ast.Call]:

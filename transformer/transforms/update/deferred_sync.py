@@ -149,7 +149,7 @@ class Deferral:
                 continue
             read = next((t for n in walk(stmt) if (t := _item(n)) is not None and self.tensors.tensor(t)), None)
             if read is not None and self._unconditional(stmt):
-                what = "it is not known to be collected, and no more, until all minibatches are done"
+                what = "it may be used before all minibatches are done; append it to a list that is read below them"
                 if isinstance(stmt, ast.Assign):
                     what = f"{self.tree.text(stmt.targets[0])} is the number"
                 self.waiting.append(f"line {read.lineno} waits for the device in each minibatch: {what}")
@@ -186,7 +186,7 @@ class Deferral:
             if any(self._is_quoted(use) for use in uses):  # an f-string need not contain the conversion
                 self.edits.after(learn, f"{name} = {self._numbers(name, learn)}")
                 uses = [use for use in uses if not self._is_below(use)]
-            for use in uses:
+            for use in (use for use in uses if not self._is_tested(use)):
                 self.edits.substitute(use, self._numbers(name, self.tree.statement(use)))
         return True
 
@@ -210,13 +210,16 @@ class Deferral:
                 growing.append(tensor)
         one_dtype = len(growing) == 1 or all(_is_mean(tensor) for tensor in growing)
         kept, uses = any(stmt not in self._turn for stmt, _ in definitions), self._uses(name)
+        if not all(map(self._is_after_loop, filter(self._is_tested, uses))):
+            return False
         quoted = [use for use in uses if self._is_quoted(use)]
         if quoted:  # later reads then get floats
             ours = (self._is_below(use) and self.tree.scope_of(use) is self.state.roles.scope for use in quoted)
             if kept or not all(ours):
                 return False
             uses = [use for use in uses if use not in quoted]
-        elif len(uses) > 1 and not all(self._is_harmless(self.tree.parents[use]) for use in uses):
+        uses = [use for use in uses if not self._is_tested(use)]
+        if not quoted and len(uses) > 1 and not all(self._is_harmless(self.tree.parents[use]) for use in uses):
             return False  # others would see what one of them does to the list
         return one_dtype and self._always_runs() and all(self._may_be_stacked(use, kept) for use in uses)
 
@@ -319,8 +322,20 @@ class Deferral:
         plain = (isinstance(parent, ast.Call) and use in parent.args) or (
             isinstance(parent, ast.Subscript) and parent.value is use and isinstance(parent.ctx, ast.Load)
         )
-        ours = self.tree.scope_of(use) is self.state.roles.scope
-        return plain and ours and use.lineno > (self.loop.end_lineno or 0)
+        return plain and self._is_after_loop(use)
+
+    def _is_after_loop(self, use: ast.Name) -> bool:
+        """Whether a use is in the scope of the minibatch loop, below it."""
+        return self.tree.scope_of(use) is self.state.roles.scope and use.lineno > (self.loop.end_lineno or 0)
+
+    def _is_tested(self, use: ast.AST) -> bool:
+        """Whether a list is only asked whether it is empty, as in `np.mean(x) if x else 0`."""
+        parent = self.tree.parents[use]
+        while isinstance(parent, ast.BoolOp):
+            use, parent = parent, self.tree.parents[parent]
+        if isinstance(parent, ast.UnaryOp):
+            return isinstance(parent.op, ast.Not)
+        return isinstance(parent, (ast.If, ast.IfExp, ast.While, ast.Assert)) and parent.test is use
 
     def _unconditional(self, stmt: ast.stmt) -> bool:
         for outer in self.tree.ancestors(stmt):

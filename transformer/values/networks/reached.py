@@ -148,7 +148,7 @@ class Missed:
     advice: str
 
 
-KNOWN = "compute the loss with torch's layers and functions"
+KNOWN = "write it with torch's layers and functions"
 
 
 def unreached(
