@@ -16,7 +16,8 @@ def captured(*lines: str, checks: str = CHECKS) -> str:
     return """\
 
 if args.cudagraphs:
-    assert device.type == "cuda", f"--cudagraphs needs a CUDA device, not {device}"
+    if device.type != "cuda":
+        raise SystemExit(f"--cudagraphs needs a CUDA device, not {device}")
 """ + "".join([checks, *(f"    {line}\n" for line in lines)])
 
 

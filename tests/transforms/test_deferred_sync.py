@@ -276,7 +276,7 @@ NOOPS = [
         "a list that is filled under a condition",
         reading("if epoch == 0:\n    clipfracs.append(ratio.mean().item())"),
         STILL,
-        at="if epoch == 0",
+        at="clipfracs.append(",
     ),
     NoOp(
         "a list that is sorted",

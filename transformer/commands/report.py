@@ -244,7 +244,8 @@ def print_report(console: Console, results: Sequence[Result], *, verbose: bool =
         if _imports_tensordict(only.conversion.source) and importlib.util.find_spec("tensordict") is None:
             print_line(console, ("needs ", "dim"), "pip install tensordict")
         if only.output is not None:
-            print_line(console, ("next  ", "dim"), shlex.join(["lean-convert", "verify", only.script, only.output]))
+            use = "next  " if only.compiles else "if you use it anyway  "
+            print_line(console, (use, "dim"), shlex.join(["lean-convert", "verify", only.script, only.output]))
 
 
 def _imports(files: Sequence[str], advice: str) -> str:
@@ -286,13 +287,14 @@ def print_diagnostics(console: Console, script: str, diagnostics: Sequence[Diagn
         diagnostics: the findings.
         source: the script's text; if empty, lines are not shown.
     """
-    for d in diagnostics:
+    for i, d in enumerate(diagnostics):
         style = linked(console, f"codes/{d.code}", "red" if d.severity == "error" else "yellow")
         print_line(console, f"{d.file or script}:{d.line}:{d.column}: ", (d.code, style), f" {d.message}")
         found = shown(d.file, d.line, d.column, source)
         for line in pointed(found) if found else ():
             print_line(console, "    ", line)
-        print_line(console, (f"    {d.advice}", "dim"))
+        if d.advice not in (later.advice for later in diagnostics[i + 1 :]):
+            print_line(console, (f"    {d.advice}", "dim"))
 
 
 def pointed(found: Excerpt) -> tuple[Text, Text]:
@@ -372,7 +374,7 @@ def _print_steps(console: Console, result: Result, *, verbose: bool) -> None:
         outcome, reason = describe(step)
         name = _named(console, step.transform.name)
         if isinstance(step.outcome, Applied):
-            did = step.transform.summary if verbose else step.brief
+            did = step.transform.summary if verbose and not step.outcome.brief else step.brief
             applied.append((name, _line_counts(_stats(step)), _told(did, step.outcome.lesser_notes)))
         elif isinstance(step.outcome, Skipped) and step.outcome.left_as_it_was:
             if verbose and (other := done_instead(result.conversion, step)):

@@ -224,6 +224,7 @@ class _Planner:
             if text is not None:
                 first, dot, rest = text.partition(".")
                 placed[name] = placed.get(first, first) + dot + rest
+        placed = {name: self.known_as.get(text, text) for name, text in placed.items()}
         while True:
             names = self.named(stmt, given, targets, placed)
             own = {new for old, new in names.items() if old not in placed}
@@ -251,6 +252,21 @@ class _Planner:
                 own = name in self.bound and name not in self.params
                 if bound == [stmt] and alone and own and isinstance(root_of(stmt.value), ast.Name):
                     found[name] = stmt
+        return found
+
+    @cached_property
+    def known_as(self) -> dict[str, str]:
+        """The names that the scope of the call has given to attributes, above it: `args` for `self.args`.
+
+        What is put in place of a parameter never changes, so the name still stands for it.
+        """
+        found: dict[str, str] = {}
+        for stmt in (s for s in self.scope.body if (s.end_lineno or 0) < self.call.lineno):
+            if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1 and isinstance(stmt.value, ast.Attribute):
+                name = stmt.targets[0].id if isinstance(stmt.targets[0], ast.Name) else ""
+                bound = [s for s in statements(self.scope.body) if name in access(s).binds | block_names(s)]
+                if bound == [stmt] and name not in self.shared | self.inner:
+                    found.setdefault(ast.unparse(stmt.value), name)
         return found
 
     def in_place(self, param: str, value: ast.expr) -> str | None:

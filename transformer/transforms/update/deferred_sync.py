@@ -136,10 +136,12 @@ class Deferral:
                 self.visit(inner, collected=collected)
             return
         if not ((collected and self._collects(stmt)) or self._reads_number(stmt) or self._sinks(stmt)):
-            if any((tensor := _item(n)) is not None and not self._is_of_numpy(tensor) for n in walk(stmt)):
-                self.reasons.append(f"line {stmt.lineno} still reads a tensor on the host")
+            reads = (n for n in walk(stmt) if (t := _item(n)) is not None and not self._is_of_numpy(t))
+            if (read := next(reads, None)) is not None:
+                place = self.tree.statement(read)
+                self.reasons.append(f"line {place.lineno} still reads a tensor on the host")
                 waits = "a tensor is read on the host in every minibatch"
-                self.warnings.append(self.state.warning(stmt, "LC101", waits))
+                self.warnings.append(self.state.warning(place, "LC101", waits))
 
     def visit_below(self) -> None:
         """Keep numbers that are collected below the optimizer's step as tensors."""
