@@ -54,8 +54,9 @@ def stand_in(gym: ModuleType) -> None:
             return make("BreakoutNoFrameskip-v4", **shown)
         if name not in registered:
             try:
-                # The limit, which no episode reaches, is for scripts that read it
-                gym.envs.registration.register(name, entry_point=kind, max_episode_steps=10 * noise_world.LENGTH)
+                # Limits that no episode reaches, for scripts that read them
+                limits = {"max_episode_steps": 10 * noise_world.LENGTH, "reward_threshold": 1e9}
+                gym.envs.registration.register(name, entry_point=kind, **limits)
                 registered.add(name)
             except Exception:  # no name that can be registered, or one that is there but does not work
                 return kind(**kwargs)

@@ -85,3 +85,25 @@ def test_both_passes_are_one_update(made: str, tmp_path: Path) -> None:
         assert run.returncode == 0, run.stderr
         told.append(run.stdout)
     assert told[0] == told[1] != ""
+
+
+@pytest.mark.parametrize("tuned", [True, False])
+def test_an_optimizer_that_the_object_may_not_have(tuned: bool, tmp_path: Path) -> None:
+    made = "        self.adam_two = torch.optim.Adam(self.two.parameters(), lr=1e-3)\n"
+    step = "        self.adam_two.zero_grad()\n        loss_two.backward()\n        self.adam_two.step()\n"
+    compute = "        loss_two = F.mse_loss(self.two(both).squeeze(1), gain)\n"
+    script = SCRIPT.replace(made, f"        self.tuned = {tuned}\n        if self.tuned:\n    {made}").replace(
+        compute, ""
+    )
+    under = "".join(f"    {line}\n" for line in (compute + step).splitlines())
+    script = script.replace(step, f"        if self.tuned:\n{under}").replace(
+        MADE, "walk = Walk()\nlearner = Learner()"
+    )
+    converted, told = convert(script, select=("inline", "flags", "tensor-lr", "update", "one-graph")), []
+    assert 'if hasattr(learner, "adam_two"):\n' in converted.source
+    for name, text in (("original.py", script), ("converted.py", converted.source)):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        run = python_forked(tmp_path / name)
+        assert run.returncode == 0, run.stderr
+        told.append(run.stdout)
+    assert told[0] == told[1] != ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from transformer.facts import python
 from transformer.facts.libraries import module_methods
@@ -127,6 +127,23 @@ def _is_anothers(tree: Tree, node: ast.Attribute, cls: ast.ClassDef | None) -> b
 def making(roles: Roles, name: str) -> list[Optimizer]:
     """All optimizers that are made under a name."""
     return [o for o in roles.optimizers if o.name == name]
+
+
+def always_made(roles: Roles, name: str) -> bool:
+    """Whether an object has the optimizer of a name under all conditions, as far as its constructor tells."""
+    made = [o.stmt for o in making(roles, name)]
+    makers = [roles.tree.scope_of(stmt) for stmt in made]
+    return "." not in name or all(_always(maker.body, made) for maker in makers if isinstance(maker, ast.FunctionDef))
+
+
+def _always(block: Sequence[ast.stmt], wanted: Collection[ast.stmt]) -> bool:
+    """Whether every way through a block runs one of these statements."""
+    return any(
+        stmt in wanted
+        or (isinstance(stmt, ast.If) and _always(stmt.body, wanted) and _always(stmt.orelse, wanted))
+        or (isinstance(stmt, ast.With) and _always(stmt.body, wanted))
+        for stmt in block
+    )
 
 
 def made_once(roles: Roles, name: str) -> bool:

@@ -370,7 +370,11 @@ def _set_up(roles: Roles, edits: Edits, setups: list[tuple[_Pass, list[str], str
                 raise Skip(f"line {stmt.lineno} makes an optimizer that is not always there")
         perhaps = [stmt for stmt in made if stmt not in roles.setup and roles.tree.scope_of(stmt) is roles.scope]
         if not perhaps:
-            always.append(text)
+            missing = [name for name in one.optimizers if not kept_optimizers.always_made(roles, name)]
+            tests = [f'hasattr({owner}, "{attribute}")' for owner, _, attribute in (n.rpartition(".") for n in missing)]
+            there = " and ".join(tests)
+            kept = f"{' = '.join(names)} = None\nif {there}:\n{textwrap.indent(text, '    ')}"
+            always.append(kept if there else text)
         elif len(made) == 1 and (test := _condition(roles, perhaps[0])) is not None:
             always.append(f"{' = '.join(names)} = None\nif {roles.tree.text(test)}:\n{textwrap.indent(text, '    ')}")
         elif len(made) > 1 or not isinstance(roles.scope, ast.Module):
