@@ -223,6 +223,11 @@ def test_what_makes_pairs(name: str) -> None:
     assert all(isinstance(e, tuple) for e in elements) == (name in builtin_names(pairs=True))
 
 
+def test_what_holds_what_a_function_returns() -> None:
+    mapping = {name for name in ("filter", "map") if [*getattr(builtins, name)(lambda x: x + 5, [1])] == [6]}
+    assert mapping == builtin_names(maps=True) and [*filter(lambda x: x + 5, [1])] == [1]
+
+
 def test_what_operators_call() -> None:
     """A class with all of these methods sees each operator of two operands, from either side."""
     seen: list[str] = []

@@ -46,6 +46,8 @@ class Does:
     makes: Makes = ""
     takes: bool = False
     """Whether it goes through what it is given, or its iterator does."""
+    maps: bool = False
+    """Whether what it makes holds what a function returns for what it takes."""
     pairs: bool = False
     """Whether what it makes holds pairs or tuples of what it takes."""
     converts: bool = False
@@ -86,7 +88,8 @@ ROWS = (
     Does("iter", "builtin", "of contents", calls="first of two", makes="iterator", takes=True),
     Does("reversed", "builtin", "of contents", makes="iterator", takes=True),
     Does("enumerate zip", "builtin", "of contents", makes="iterator", takes=True, pairs=True),
-    Does("filter map", "builtin", "of contents", calls="given", makes="iterator", takes=True),
+    Does("filter", "builtin", "of contents", calls="given", makes="iterator", takes=True),
+    Does("map", "builtin", "of contents", calls="given", makes="iterator", takes=True, maps=True),
     Does("Exception ValueError RuntimeError NotImplementedError KeyError TypeError SystemExit StopIteration "
          "AssertionError IndexError", "builtin", "of given", makes="error", acts=True),
     Does("FileNotFoundError ImportError KeyboardInterrupt ModuleNotFoundError", "builtin", "of given",

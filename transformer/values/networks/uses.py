@@ -40,7 +40,7 @@ CALLED = LEAVES_PARTS | MOVING
 """Methods of a network that change at most parameters' values, if none of its parts has a mode; moving it to a
 device is allowed only above the training loop."""
 PARAMETERS = module_methods(finds=("parameters", "buffers"))
-GATHERED = builtin_names(takes=True, calls=("", "key", "first of two"))
+GATHERED = builtin_names(takes=True, maps=False)
 """Builtins that iterate over parameters or make a list of them."""
 VALUES = names("tensor") - module_methods(sets="learning") | attributes(memory=("number", "shared"))
 """Attributes and methods of parameters that read, or write values into their memory."""
