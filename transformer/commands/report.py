@@ -251,7 +251,8 @@ def print_report(console: Console, results: Sequence[Result], *, verbose: bool =
 def _imports(files: Sequence[str], advice: str) -> str:
     """Advice about files that a script imports and that were not given."""
     given = shlex.join(part for file in files for part in ("--with", file))
-    return f"the script imports {' and '.join(files)}, which were not read: {advice} {given}"
+    was = "was" if len(files) == 1 else "were"
+    return f"the script imports {' and '.join(files)}, which {was} not read: {advice} {given}"
 
 
 def _imports_tensordict(source: str) -> bool:
