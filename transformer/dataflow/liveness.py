@@ -17,9 +17,14 @@ from transformer.syntax.query import TRY
 
 @dataclass
 class Liveness:
-    """Names live after each statement of a scope: their present value may still be read."""
+    """Names live after each statement of a scope: their present value may still be read.
+
+    A statement may end in its middle, by an exception. So what is read where the scope then goes on counts, too.
+    """
 
     after: dict[ast.stmt, Names] = field(default_factory=dict)
+    raised: dict[ast.stmt, Names] = field(default_factory=dict)
+    """Names live where the scope goes on after an exception in a statement: in handlers, in `finally`, and below."""
     _breaks: list[Names] = field(default_factory=list)
     _continues: list[Names] = field(default_factory=list)
     _raises: Names = NONE
@@ -36,7 +41,8 @@ class Liveness:
     def before(self, body: Sequence[ast.stmt], live: Names) -> Names:
         """Names live before a block, given those live after it."""
         for stmt in reversed(body):
-            self.after[stmt] = self.after.get(stmt, NONE) | live
+            self.after[stmt] = self.after.get(stmt, NONE) | live | self._raises
+            self.raised[stmt] = self.raised.get(stmt, NONE) | self._raises
             live = self._statement(stmt, live) | self._raises
         return live
 
@@ -59,7 +65,10 @@ class Liveness:
                     return (entry if stmt in self.at_least_once else head) | reads
                 head = head | entry
         if isinstance(stmt, (ast.With, ast.AsyncWith)):
-            return (self.before(stmt.body, live) - own.binds) | own.reads
+            outer, self._raises = self._raises, self._raises | (live if _suppresses(stmt) else NONE)
+            inside = self.before(stmt.body, live)
+            self._raises = outer
+            return (inside - own.binds) | own.reads
         if isinstance(stmt, TRY):
             final = self.before(stmt.finalbody, live | self._elsewhere()) if stmt.finalbody else live
             caught = NONE
@@ -92,6 +101,12 @@ class Liveness:
         """Names live where a `finally` block may continue other than below it: after an exception, `break` or
         `continue`."""
         return self._raises.union(*self._breaks[-1:], *self._continues[-1:])
+
+
+def _suppresses(block: ast.With | ast.AsyncWith) -> bool:
+    """Whether a block may go on below it after an exception: `with suppress(OSError):`."""
+    called = (i.context_expr.func for i in block.items if isinstance(i.context_expr, ast.Call))
+    return any(ast.unparse(func).rpartition(".")[2] == "suppress" for func in called)
 
 
 def exposed(body: Sequence[ast.stmt], at_least_once: Iterable[ast.stmt] = ()) -> Names:

@@ -15,7 +15,7 @@ from transformer.facts.lookups import OF_CALLER, lookups
 from transformer.facts.python import builtin_names, decorators
 from transformer.syntax import header
 from transformer.syntax.diagnostics import Diagnostic, at
-from transformer.syntax.query import asked_name, calls_method, walk
+from transformer.syntax.query import TRY, asked_name, calls_method, walk
 from transformer.syntax.tree import Loop, Scope, Tree
 
 
@@ -249,6 +249,14 @@ def no_phases(tree: Tree, loop: Loop, env: ast.Call, opt: ast.Call) -> Diagnosti
     """Both steps are in one statement of the training loop."""
     if off_policy(tree, loop):
         return at(loop, "LC004", off_policy(tree, loop))
+    both = (n for n in tree.ancestors(env) if isinstance(n, TRY) and n in tree.ancestors(opt) and n.handlers)
+    if (caught := next(both, None)) is not None and loop in tree.ancestors(caught):
+        return at(
+            caught,
+            "LC005",
+            "training goes on after exceptions that stop a rollout or an update in the middle: catch them around the "
+            "statement that raises them",
+        )
     return at(
         loop,
         "LC005",

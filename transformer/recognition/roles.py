@@ -403,8 +403,8 @@ class Roles:
             if len(set(tops)) > 1:
                 return block
             inner = tops[0]
-            if not isinstance(inner, (ast.With, ast.If, ast.Try)):
-                return None
+            if not isinstance(inner, (ast.With, ast.If, ast.Try)) or getattr(inner, "handlers", None):
+                return None  # after an exception, the loop would go on with half of what an extracted function sets
             following = [b for b in (inner.body, getattr(inner, "orelse", [])) if self._holds(b, nodes[0])]
             if not following or not all(self._holds(following[0], n) for n in nodes):
                 return None

@@ -77,7 +77,13 @@ def signature(
     binds = scope_access(region).binds
     check_not_shared(tree, scope, region, binds)
     reads = exposed(region, once)
-    live = Liveness.of(scope.body, _read_by_functions(scope), once).after[end]
+    liveness = Liveness.of(scope.body, _read_by_functions(scope), once)
+    live = liveness.after[end]
+    if lost := binds & liveness.raised[begin]:
+        raise Skip(
+            f"line {_catches(tree, begin)} may go on after an exception in the middle, and read {min(lost)} as it is "
+            "then: a function would not set it"
+        )
     flow = Assignment(once)
     given = frozenset(parameters(scope)) if isinstance(scope, ast.FunctionDef) else frozenset()
     flow.after(scope.body, given)
@@ -100,6 +106,11 @@ def signature(
         tuple(unset),
         tuple(sorted(never, key=lambda n: order.get(n, 0))),
     )
+
+
+def _catches(tree: Tree, stmt: ast.stmt) -> int:
+    """The line of the innermost block around a statement that goes on after an exception."""
+    return next(n.lineno for n in tree.ancestors(stmt) if isinstance(n, (ast.Try, ast.With)))
 
 
 def _is_set_or_never(roles: Roles, name: str, region: Sequence[ast.stmt], local: frozenset[str]) -> bool:

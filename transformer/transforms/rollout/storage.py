@@ -210,6 +210,8 @@ def _obstacle(
         return "its name is bound more than once"
     if not names_in(buffer.stmt.targets) <= {b.name for b in replaced}:
         return "it is allocated together with a buffer that stays"
+    if buffer.name in Liveness.of(roles.scope.body).raised[rollout]:
+        return "it may be read after an exception in a step"
     kept = _kept(roles, buffer, replaced)
     if kept is not None:
         return kept

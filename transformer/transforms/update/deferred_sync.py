@@ -104,6 +104,9 @@ def _each_region(state: State) -> Rewrite:
     raise NotNeeded(NOTHING)
 
 
+LEAVES = (ast.Break, ast.Continue, ast.Return)
+
+
 class Deferral:
     """The edits of one minibatch loop, or of one update region of a loop over environment steps."""
 
@@ -398,13 +401,16 @@ class Deferral:
         return True
 
     def _sinkable(self) -> set[ast.stmt]:
-        """The reports that may be moved. To keep the order, a report that stays also keeps those above it."""
+        """The reports that may be moved. What they pass must neither report nor stop, or they would come too late."""
         found: set[ast.stmt] = set()
         rebound: set[str] = set()
-        for stmt in reversed(self.computing[:-1]):
-            if self._reports(stmt) and self._may_sink(stmt, rebound):
+        roles = self.state.roles
+        if roles.hook(r"\w*") is not None:  # it runs in between
+            return found
+        for stmt in reversed(self.computing):
+            if stmt is not self.last and self._reports(stmt) and self._may_sink(stmt, rebound):
                 found.add(stmt)
-            elif any(self._may_report(node) for node in walk(stmt)):
+            elif any(isinstance(n, LEAVES) for n in walk(stmt)) or self._may_report_or_stop(stmt):
                 break
             rebound |= {n for s in statements([stmt]) for n in access(s).binds}
         return found
@@ -455,6 +461,11 @@ class Deferral:
         if self.state.roles.kind == "off-policy" and all(b is not None and self._is_clock(b) for b in bindings):
             return True
         return self._memory.is_left_alone(node, self._inside) or all(b is not None and _is_counter(b) for b in bindings)
+
+    def _may_report_or_stop(self, stmt: ast.stmt) -> bool:
+        """Whether a statement, or a function that it may call, reports or raises an exception."""
+        nodes = self.state.roles.reached([stmt])
+        return any(isinstance(n, (ast.Raise, ast.Assert)) or self._may_report(n) for n in nodes)
 
     def _may_report(self, node: ast.AST) -> bool:
         """Whether a node prints or logs, judged by its name; `ratio.log()` does not."""

@@ -1,0 +1,133 @@
+"""What a script reads, or has printed, when an exception ends a step or an update in its middle is the original's."""
+
+import textwrap
+from pathlib import Path
+
+import pytest
+from cases import turn
+from forking import preload
+from judge import judge
+from scripts import PARTS, edited, script
+
+from transformer import Applied, Skipped, convert
+
+UNRELIABLE = """
+def unreliable(action, step=envs.step, calls=[0]):
+    calls[0] += 1
+    if calls[0] == 13:
+        raise ERROR
+    return step(action)
+
+
+envs.step = unreliable
+"""
+LOOP = "    for iteration in range(1, args.num_iterations + 1):\n"
+
+
+def whole(head: str, ends: str, error: str = "OSError") -> str:
+    """A script with its training loop in a block, whose environment fails in the thirteenth step."""
+    above, loop, below = script({"before_loop": UNRELIABLE.replace("ERROR", error)}).partition(LOOP)
+    return f"{above}    {head}\n{textwrap.indent(loop + below, '    ')}\n{textwrap.indent(ends, '    ')}\n"
+
+
+def each_turn(head: str, ends: str) -> str:
+    """The same with each turn of the training loop in a block."""
+    above, loop, below = script({"before_loop": UNRELIABLE.replace("ERROR", "OSError")}).partition(LOOP)
+    return f"{above}{loop}        {head}\n{textwrap.indent(below, '    ')}\n{textwrap.indent(ends, '        ')}\n"
+
+
+READS = {
+    "a counter": "global_step",
+    "an observation": "next_obs.sum().item()",
+    "flags": "next_done.sum().item(), type(next_done)",
+    "a buffer": "rewards.sum().item()",
+    "an action": "action.tolist()",
+}
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+@pytest.mark.parametrize(
+    ("head", "ends", "error"),
+    [
+        ("try:", "except KeyboardInterrupt:\n    print(READ)", "KeyboardInterrupt"),
+        ("try:", "except OSError:\n    pass\nprint(READ)", "OSError"),
+        (
+            "try:",
+            "except ValueError:\n    pass\nexcept (OSError, KeyError) as error:\n    print(error, READ)",
+            "OSError",
+        ),
+    ],
+    ids=["on an interrupt", "below", "one handler of several"],
+)
+def test_around_the_training_loop(head: str, ends: str, error: str, read: str, tmp_path: Path) -> None:
+    preload()
+    outcome = judge(tmp_path / "ppo.py", whole(head, ends.replace("READ", read), error))
+    assert outcome.kind == "equal", (outcome.kind, *outcome.said)
+
+
+@pytest.mark.parametrize(
+    ("head", "ends"),
+    [
+        ("import contextlib\n    with contextlib.suppress(OSError):", "print(global_step, rewards.sum().item())"),
+        ("while True:\n     try:", " finally:\n     print(global_step, action.sum().item())\n     break"),
+    ],
+    ids=["suppressed", "finally"],
+)
+def test_other_blocks(head: str, ends: str, tmp_path: Path) -> None:
+    preload()
+    outcome = judge(tmp_path / "ppo.py", whole(head, ends))
+    assert outcome.kind == "equal", (outcome.kind, *outcome.said)
+
+
+@pytest.mark.parametrize(
+    "ends", ["except OSError:\n    pass", "except OSError:\n    continue\nfinally:\n    print(iteration)"]
+)
+def test_a_turn_that_is_given_up_is_refused(ends: str) -> None:
+    (diagnostic,) = convert(each_turn("try:", ends)).diagnostics
+    assert diagnostic.code == "LC005"
+    assert "training goes on after exceptions" in diagnostic.message
+
+
+def test_nothing_is_lost_where_nothing_is_read() -> None:
+    steps = convert(whole("try:", "except KeyboardInterrupt:\n    print('stopped')")).steps
+    assert {"rollout", "storage", "update"} <= {s.transform.name for s in steps if s.applied}
+
+
+REPORT = "print('loss', v_loss.item())\n"
+BETWEEN = {
+    "the step itself": ("optimizer.step()", "print('step', optimizer.step())", ""),
+    "a helper that prints": (
+        "optimizer.zero_grad()",
+        "clear()\noptimizer.zero_grad()",
+        "def clear():\n    print('clear')",
+    ),
+    "an exception": ("loss.backward()", "if v_loss.isnan():\n    raise ValueError(1)\nloss.backward()", ""),
+    "an assertion in a helper": (
+        "loss.backward()",
+        "check(v_loss)\nloss.backward()",
+        "def check(x):\n    assert not x.isnan()",
+    ),
+    "a hook": ("loss.backward()", "loss.backward()", "def watch(*_):\n    print('stepped')"),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "helper"), BETWEEN.values(), ids=BETWEEN)
+def test_a_report_does_not_pass_what_reports_or_stops(old: str, new: str, helper: str) -> None:
+    parts = {"optimize": REPORT + PARTS["optimize"].replace(old, new), "functions": helper}
+    if "watch" in helper:
+        parts["before_loop"] = "optimizer.register_step_pre_hook(watch)"
+    outcome = turn(
+        "deferred-sync",
+        script(
+            parts
+            | {"metrics": ""}
+            | {"minibatches": edited("minibatches", "clipfracs = []", "")}
+            | {"report": "print(iteration, v_loss.item())"}
+        ),
+    ).outcome
+    assert isinstance(outcome, Skipped), outcome
+
+
+def test_a_report_passes_what_only_computes() -> None:
+    outcome = turn("deferred-sync", script({"optimize": REPORT + PARTS["optimize"]})).outcome
+    assert isinstance(outcome, Applied), outcome
