@@ -1,8 +1,13 @@
+from pathlib import Path
+
 import pytest
 from cases import NoOp, Parts, Rewrite, turn
+from forking import preload
 from golden import FIXTURES
+from judge import judge
 from scripts import PARTS, edited, script
 
+from transformer import Applied
 from transformer.syntax.text import read
 
 IMPORTS = {"third_party": "from tensordict import TensorDict"}
@@ -403,3 +408,31 @@ def test_draws_have_a_row_per_environment_as_what_they_are_drawn_from(drawn: str
     source = read(FIXTURES / "written_out.py").content.replace("action = dist.sample()", f"action = {drawn}")
     assert drawn in source
     assert ("actions[step] = action" in turn("storage", source).after) == kept
+
+
+HELD = {
+    "a second name": ("row = rewards[step]\nlast = row", "print(last.sum())"),
+    "a view": ("row = rewards[step]\nlast = row.view(-1)", "print(last.sum())"),
+    "an array": ("row = rewards[step]\nlast = row.numpy()", "print(last.sum())"),
+    "a list": ("row = rewards[step]\nlast = [row]", "print(last[0].sum())"),
+    "a dict": ("last = {'row': rewards[step]}", "print(last['row'].sum())"),
+    "an unpacked pair": ("last, number = rewards[step], 1", "print(last.sum())"),
+    "one of two": ("row = rewards[step]\nlast = row if step else row", "print(last.sum())"),
+    "a method": ("row = rewards[step]\nlast = row.sum", "print(last())"),
+}
+
+
+@pytest.mark.parametrize(("holds", "reads"), HELD.values(), ids=HELD)
+def test_a_row_that_is_held_after_the_rollout_keeps_its_buffer(holds: str, reads: str, tmp_path: Path) -> None:
+    """What changes the buffer later must reach it: in the original, it is a view."""
+    preload()
+    later = {"step": f"{PARTS['step']}\n{holds}", "stack": f"rewards.mul_(2)\n{reads}"}
+    outcome = judge(tmp_path / "ppo.py", script(later))
+    assert outcome.kind == "equal", (outcome.kind, *outcome.said)
+    assert "storage" in outcome.applied, "the other buffers are stacked all the same"
+
+
+def test_a_row_that_only_a_step_reads_is_stacked() -> None:
+    step = turn("storage", script({"step": f"{PARTS['step']}\nrow = rewards[step]\nlast = row\nprint(last.sum())"}))
+    assert isinstance(step.outcome, Applied)
+    assert "rewards = torch.zeros" not in step.after

@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 
 from transformer.dataflow.access import access
 from transformer.dataflow.liveness import Liveness
-from transformer.dataflow.memory import roots
-from transformer.facts.python import WRITES
 from transformer.facts.torch_api import FLOAT32, OF, dtypes, methods, names, tells_values
 from transformer.recognition.buffers import (
     ALLOCATIONS,
@@ -27,7 +25,7 @@ from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_imports
 from transformer.syntax.names import singular
-from transformer.syntax.query import calls_method, children, is_number, names_in, pairwise, statements, walk
+from transformer.syntax.query import children, is_number, names_in, pairwise, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
@@ -212,7 +210,7 @@ def _obstacle(
         return "it is allocated together with a buffer that stays"
     if buffer.name in Liveness.of(roles.scope.body).raised[rollout]:
         return "it may be read after an exception in a step"
-    kept = _kept(roles, buffer, replaced)
+    kept = _kept(roles, buffer, replaced) or _left(roles, rollout, buffer, replaced)
     if kept is not None:
         return kept
     for use in _uses(roles, buffer, replaced):
@@ -291,6 +289,13 @@ def _kept(roles: Roles, buffer: Buffer, replaced: Sequence[Buffer]) -> str | Non
     return f"line {held.lineno}: {held.what}"
 
 
+def _left(roles: Roles, rollout: ast.For, buffer: Buffer, replaced: Sequence[Buffer]) -> str | None:
+    """What holds a row after the rollout: a row of the buffer is a view of it, but not of the stack."""
+    world, live = roles.get(World), Liveness.of(roles.scope.body).after[rollout]
+    held = world.left_by(world.of(buffer.call), {b.name for b in replaced}, rollout.body, live)
+    return None if held is None else f"line {held.lineno}: after the rollout {held.what}" if held.node else held.what
+
+
 def _uses(roles: Roles, buffer: Buffer, replaced: Sequence[Buffer]) -> list[ast.Name]:
     """Every use of a buffer except its store and the allocations to remove."""
     ours = {n for s in buffer.stores for n in walk(s.target)}
@@ -314,8 +319,6 @@ def _read_back(roles: Roles, rollout: ast.For, buffer: Buffer, use: ast.Name) ->
     changed = isinstance(outer, ast.Subscript) and not isinstance(outer.ctx, ast.Load)
     if changed or (isinstance(outer, ast.Attribute) and outer.attr.endswith("_")):
         return None
-    if _outlives(roles, rollout, use):
-        return None
     around = [roles.tree.statement(use), *roles.tree.ancestors(use)]
     above: ast.AST = store
     while isinstance(above, (ast.Assign, ast.With)):
@@ -324,21 +327,6 @@ def _read_back(roles: Roles, rollout: ast.For, buffer: Buffer, use: ast.Name) ->
             return node
         above = tree.parents[above]
     return None
-
-
-def _outlives(roles: Roles, rollout: ast.For, use: ast.Name) -> bool:
-    """Whether a value that a step reads back may be held after the rollout: a row of a buffer is a view."""
-    stmt = roles.tree.statement(use)
-    if isinstance(stmt, ast.Expr):
-        call = stmt.value
-        grows = calls_method(call, *WRITES)
-        return grows and isinstance(call, ast.Call) and any(use.id in roots(a) for a in call.args)
-    live = Liveness.of(roles.scope.body).after[rollout]
-    for target, value in pairwise(stmt) if isinstance(stmt, ast.Assign) else ():
-        computed = roles.get(Tensors).produced(value)
-        if not computed and use.id in roots(value) and (not isinstance(target, ast.Name) or target.id in live):
-            return True
-    return False
 
 
 def _shaped_like(roles: Roles, buffer: Buffer, use: ast.Name) -> tuple[ast.Call, str] | None:

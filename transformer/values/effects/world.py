@@ -343,6 +343,42 @@ class World:
                 stack.append(holder)
         return None
 
+    def left_by(
+        self, things: Collection[Thing], names: Collection[str], region: Sequence[ast.stmt], live: Collection[str]
+    ) -> Held | None:
+        """What holds objects after a region because the region put them there, other than variables of these names.
+
+        Args:
+            things: the objects.
+            names: the training scope's variables that are known to hold them.
+            region: the statements.
+            live: names whose value may be read after the region.
+        """
+        if self._code.gave_up or UNKNOWN in things:
+            return Held(None, "the objects of this script hold each other in too many ways to tell what keeps it")
+        inside, reached = {n for stmt in region for n in walk(stmt)}, {*self._roles.reached(region)}
+        holding, stack = {*things}, sorted(things, key=in_order)
+        while stack:
+            thing = stack.pop()
+            stack += self._methods.get(thing, ())
+            for place in self._places.get(thing, ()):
+                since = self._heap.since[place, thing]
+                if since not in reached:
+                    continue
+                if isinstance(place, Variable):
+                    if place.owner is not self._roles.scope:
+                        kept = self._lives_on(place, inside)
+                    else:
+                        kept = place.name not in names and (place.name in live or place in self._read_elsewhere)
+                    if kept:
+                        return Held(since, f"{place.name} holds it")
+                elif place[0] not in holding:
+                    holding.add(place[0])
+                    if place[0] is UNKNOWN or (place[0].node not in inside and inside.isdisjoint(place[0].context)):
+                        return Held(since, f"it is kept{_in(place[1])}")
+                    stack.append(place[0])
+        return None
+
     def _is_replaced(self, since: ast.AST | None, thing: Thing) -> bool:
         """Whether an attribute holds a thing only between the first and the second call of its method.
 
