@@ -111,6 +111,18 @@ REWRITES = [
 NOOPS = [
     *(
         NoOp(
+            f"two names of one loss: {asks}",
+            {
+                "optimize": PARTS["optimize"] + "\nfirst, kept = loss, [loss]",
+                "report": f"print(iteration, {asks}, v_loss.item())",
+            },
+            "line {line} asks whether a result of update() is an object, which a detached result is not",
+            at=asks,
+        )
+        for asks in ("first is loss", "v_loss is not loss", "loss in kept")
+    ),
+    *(
+        NoOp(
             f"variables by their names: {look}",
             parts,
             "line {line} may look up by its name what it sets",

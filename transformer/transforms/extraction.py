@@ -26,7 +26,7 @@ from transformer.recognition.history import Function
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.layout import fit, fit_all
-from transformer.syntax.query import calls_method, children, parameters, statements, walk
+from transformer.syntax.query import calls_method, children, is_none, parameters, statements, walk
 from transformer.syntax.rewrite import Edits, Line, without_blank_lines
 from transformer.syntax.tree import Scope, Tree
 from transformer.transforms.base import Skip
@@ -300,6 +300,8 @@ def extract(
         )
     in_graph |= perhaps
     in_graph -= _shown(roles, region, perhaps if follows else in_graph)
+    if (told := _told_apart(roles, region, in_graph)) is not None:
+        raise Skip(f"line {told.lineno} asks whether a result of {name}() is an object, which a detached result is not")
     whole = {r for r in sig.never if all(tensors.tensor(value) for _, value in roles.assignments(r))}
     guard = {r: f"{r} if {r} is None else " for r in (*sig.unset, *sig.never)}
     guard |= {r: f"{r} if not torch.is_tensor({r}) else " for r in perhaps - whole}
@@ -316,6 +318,18 @@ def extract(
     function_def = define(state, name, sig.params, doc, lines, results, indent, first)
     edits.before(anchor, [function_def], gap=1 if nested else 2)
     return function
+
+
+def _told_apart(roles: Roles, region: Sequence[ast.stmt], names: Collection[str]) -> ast.Compare | None:
+    """Where code outside a region compares one of its results by identity: `first is loss`, `loss in kept`."""
+    inside = {n for stmt in region for n in walk(stmt)}
+    for node in roles.tree.of(ast.Compare):
+        by_identity = any(isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for op in node.ops)
+        sides = (node.left, *node.comparators)
+        if by_identity and node not in inside and not any(map(is_none, sides)):
+            if any(isinstance(side, ast.Name) and side.id in names and roles.is_ours(side) for side in sides):
+                return node
+    return None
 
 
 def _shown(roles: Roles, region: Sequence[ast.stmt], names: Collection[str]) -> set[str]:
