@@ -16,6 +16,7 @@ from transformer.state import State
 from transformer.syntax.options import holds_options
 from transformer.syntax.query import (
     blocks,
+    calls_method,
     first_parameter,
     is_number,
     names_in,
@@ -245,9 +246,19 @@ def _check(roles: Roles, uses: NetworkUses, group: Sequence[_Loop]) -> None:
     for one in group:
         if any(one.stmt in statements(region.statements) for region in roles.phases.regions):
             raise Skip("it is in the middle of an update")
+        if (late := _late_pass(roles, one.stmt)) is not None:
+            # Writing to .data is not counted as a change of what autograd has saved, and the functions' writes are
+            raise Skip(f"line {late.lineno} may compute gradients through {one.target} as it was before")
         names = {n.id for n in ast.walk(one.stmt.target) if isinstance(n, ast.Name)}
         if read := names & Liveness.of(roles.scope.body).after[one.stmt]:
             raise Skip(f"{min(read)} of its last turn is read after it")
+
+
+def _late_pass(roles: Roles, loop: ast.For) -> ast.Call | None:
+    """A backward pass outside the updates, below a loop over parameters, in the same turn of the training loop."""
+    updating = {n for region in roles.phases.regions for s in region.statements for n in walk(s)}
+    passes = (n for n in walk(roles.outermost) if isinstance(n, ast.Call) and calls_method(n, "backward"))
+    return next((n for n in passes if n not in updating and n.lineno > (loop.end_lineno or 0)), None)
 
 
 def _check_kept(roles: Roles, one: _Loop) -> None:
