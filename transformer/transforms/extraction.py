@@ -171,6 +171,8 @@ def check_moveable(tree: Tree, region: Sequence[ast.stmt]) -> None:
                 raise Skip(f"line {node.lineno} has a {type(node).__name__.lower()} expression")
             if isinstance(node, ast.Name) and node.id in ("super", "__class__"):
                 raise Skip(f"line {node.lineno} uses {node.id}, which has another meaning in a separate function")
+            if isinstance(node, ast.AnnAssign) and any(isinstance(n, ast.Call) for n in walk(node.annotation)):
+                raise Skip(f"line {node.lineno} has an annotation that a function would not evaluate")
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 if node.func.id in ("locals", "globals", "exec", "eval") or (node.func.id == "vars" and not node.args):
                     raise Skip(f"line {node.lineno} calls {node.func.id}(), which depends on the local names")

@@ -109,6 +109,9 @@ class _Planner:
                 bound = min((n for n in stores if n.id in node.names), key=lambda n: n.lineno, default=None)
                 name, line = (node.names[0], node.lineno) if bound is None else (bound.id, bound.lineno)
                 raise NotInlined(f"line {line} sets {name}, which lasts beyond the call", "set it where the call is")
+            if isinstance(node, ast.AnnAssign) and isinstance(self.scope, ast.Module) and not self.is_plain_type(node):
+                line = node.annotation.lineno
+                raise NotInlined(f"line {line} has an annotation that only functions leave unevaluated", "drop it")
             if isinstance(node, ast.Name) and node.id in ("locals", "vars", "eval", "exec", "super", "__class__"):
                 raise NotInlined(f"line {node.lineno} uses {node.id}", "name what it stands for")
             if isinstance(node, ast.Attribute) and node.attr.startswith("__") and not node.attr.endswith("__"):
@@ -135,6 +138,16 @@ class _Planner:
                 )
         if isinstance(outer, ast.FunctionDef) and outer is not self.scope:
             raise NotInlined(f"it is defined in {outer.name}() and called elsewhere", "define it at the top level")
+
+    def is_plain_type(self, stmt: ast.AnnAssign) -> bool:
+        """Whether evaluating an annotation does nothing: it is made of builtins, imports and classes of the module."""
+        module = self.tree.root.body
+        defined = {s.name for s in module if isinstance(s, ast.ClassDef)}
+        defined |= {n for s in module if isinstance(s, (ast.Import, ast.ImportFrom)) for n in access(s).binds}
+        nodes = list(walk(stmt.annotation))
+        names = [n for n in nodes if isinstance(n, ast.Name)]
+        plain = all(self.tree.names.builtin(n) or n.id in defined for n in names)
+        return plain and not any(isinstance(n, (ast.Call, ast.NamedExpr)) for n in nodes)
 
     @cached_property
     def guards(self) -> tuple[ast.If, ...]:
