@@ -214,6 +214,10 @@ COPY = "target_param.data.copy_(args.tau * param.data + (1.0 - args.tau) * targe
             changed("follow", COPY, COPY.replace("args.tau", "rate")).replace("for", "rate = loss.item()\nfor", 1),
             "rate",
         ),
+        (
+            f"{PARTS_OF_REPLAY['follow']}\nside = target_network(q_network.net[0].weight).mean()\nside.backward()",
+            "may compute gradients",
+        ),
     ],
 )
 def test_target_update_is_left_alone(follow: str, why: str) -> None:
