@@ -215,7 +215,7 @@ COPY = "target_param.data.copy_(args.tau * param.data + (1.0 - args.tau) * targe
             "rate",
         ),
         (
-            f"{PARTS_OF_REPLAY['follow']}\nside = target_network(q_network.net[0].weight).mean()\nside.backward()",
+            changed("follow", COPY, f"{COPY}\nside = target_network(torch.Tensor(obs)).mean()\nside.backward()"),
             "may compute gradients",
         ),
     ],
