@@ -330,6 +330,38 @@ def test_target_update_of_a_copy() -> None:
     assert "update_targets()" in made("target-update", replay(make=copied))
 
 
+OTHER_PARAMETERS = {
+    "made anew": "target_network = copy.deepcopy(q_network)",
+    "a part": "target_network.net[0] = nn.Linear(3, 8)",
+    "applied": "target_network.apply(reset)",
+    "by a function": "reset(target_network.net[0])",
+    "by keyword": "again(net=target_network)",
+    "in the dict of parts": "target_network._modules['net'] = copy.deepcopy(q_network.net)",
+    "assigned": "target_network.load_state_dict(q_network.state_dict(), assign=True)",
+    "pruned": "torch.nn.utils.prune.l1_unstructured(target_network.net[0], 'weight', 0.5)",
+    "by another name": "other = target_network\n    other.net = copy.deepcopy(q_network.net)",
+}
+HELPERS = """
+def reset(m):
+    if isinstance(m, nn.Linear):
+        m.weight = nn.Parameter(m.weight.detach().clone())
+
+
+def again(**given):
+    given["net"].net = copy.deepcopy(given["net"].net)
+"""
+
+
+@pytest.mark.parametrize("change", OTHER_PARAMETERS.values(), ids=OTHER_PARAMETERS)
+def test_a_copied_target_that_gets_other_parameters_is_left_alone(change: str) -> None:
+    copied = changed("make", "target_network = QNetwork().to(device)", "target_network = copy.deepcopy(q_network)")
+    follow = changed("follow", COPY, f"{COPY}\nif global_step == 50:\n    {change}")
+    parts = {"make": copied, "follow": follow}
+    text = replay(**parts).replace("\n\nif __name__", f"\n{HELPERS}\n\nif __name__", 1)
+    assert "def reset" in text
+    assert isinstance(turn("target-update", text, ()).outcome, Skipped)
+
+
 ROWS = """
 with torch.no_grad():
     place = (b_rewards * torch.ones(1, 4)).clamp(0, 3)

@@ -239,10 +239,15 @@ def _check(roles: Roles, uses: NetworkUses, group: Sequence[_Loop]) -> None:
             raise Skip(f"{one.target} is made differently from {one.network} (line {stmt.lineno})")
         if not copied and roles.tree.constructor(target) is None:
             raise Skip(f"{one.target} is not made of a class of this file")
-        for name in (one.target, one.network):
-            if not copied or name == one.network:
-                if (why := uses.obstacle(name)) is not None:
-                    raise Skip(why)
+        for name in (one.network,) if copied else (one.target, one.network):
+            if (why := uses.obstacle(name)) is not None:
+                raise Skip(why)
+        if copied:
+            world, turn = roles.get(World), roles.outermost.body
+            held = world.resets(ast.Name(one.target, ast.Load()), turn)
+            held = held or world.changes(world.reach(world.named(one.target)), turn, [other.stmt for other in group])
+            if held is not None:
+                raise Skip(f"line {held.lineno} {held.what}: {one.target} may get other parameters")
     for one in group:
         if any(one.stmt in statements(region.statements) for region in roles.phases.regions):
             raise Skip("it is in the middle of an update")
