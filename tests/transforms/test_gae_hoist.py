@@ -448,6 +448,32 @@ NOOPS = [
         {"report": PARTS["report"] + "\nprint(delta)"},
         "delta of its last turn is read after it",
     ),
+    *(
+        NoOp(f"buffers that are longer than the rollout: {how}", parts, f"line {{line}} sets {sets}", at=at)
+        for how, parts, sets, at in (
+            ("at once", {"before_loop": "args.num_steps -= 2"}, "args.num_steps", "args.num_steps -="),
+            (
+                "in a helper",
+                {"functions": "def shorten(options):\n    options.num_steps = 6", "before_loop": "shorten(args)"},
+                "options.num_steps",
+                "options.num_steps =",
+            ),
+            (
+                "in a method",
+                {
+                    "functions": "class Options:\n    def __init__(self, number):\n        self.num_steps = number\n\n"
+                    "    def halve(self):\n        self.num_steps //= 2",
+                    "parse": "args = parse_args()\noptions = Options(args.num_steps)",
+                    "buffers": PARTS["buffers"].replace("args.num_steps", "options.num_steps"),
+                    "rollout": PARTS["rollout"].replace("args.num_steps", "options.num_steps"),
+                    "gae": PARTS["gae"].replace("args.num_steps", "options.num_steps"),
+                    "before_loop": "options.halve()",
+                },
+                "self.num_steps",
+                "self.num_steps //=",
+            ),
+        )
+    ),
     NoOp(
         "fewer steps than the buffers have",
         {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from transformer.facts.torch_api import functions, others
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import pairwise, statements
+from transformer.syntax.query import pairwise, statements, walk
 from transformer.syntax.tree import Tree
 
 LIKE = functions("torch", fills="like")
@@ -154,3 +154,31 @@ def _sizes(roles: Roles, shape: ast.expr | None) -> tuple[list[str], bool]:
         else:
             found.append(roles.spelled(element))
     return found, True
+
+
+def resized(roles: Roles, size: ast.expr) -> ast.expr | None:
+    """Where a size may get another value than buffers were made with, by any object; None if it keeps the first.
+
+    An attribute has one origin: its object's constructor, or a statement above the buffers in the training scope.
+    """
+    if (changed := roles.changed_by_training(size)) is not None:
+        return changed
+    tree = roles.tree
+    made = [stmt.lineno for stmt, _ in roles.get(find_allocations).values()]
+    for node in (n for n in walk(size) if isinstance(n, (ast.Name, ast.Attribute))):
+        if isinstance(node, ast.Name):
+            if len(again := [stmt for stmt, _ in roles.assignments(node.id)]) > 1:
+                return again[-1].targets[0]
+            continue
+        origins = list[ast.Attribute]()
+        for one in tree.attributes_set(node.attr):
+            scope = tree.scope_of(one)
+            constructor = isinstance(scope, ast.FunctionDef) and scope.name == "__init__"
+            own = constructor and tree.class_of_self(one.value, scope) is not None
+            above = scope is roles.scope and bool(made) and one.lineno < min(made)
+            if not isinstance(tree.statement(one), (ast.Assign, ast.AnnAssign)) or not (own or above):
+                return one
+            origins += [one] if own else []
+        if len(origins) > 1:
+            return origins[-1]
+    return None

@@ -12,6 +12,7 @@ from transformer.dataflow.liveness import Liveness
 from transformer.dataflow.memory import changed_in_place, is_in_place, shared
 from transformer.facts.python import CONVERTS, HARMLESS
 from transformer.facts.torch_api import NEW, VIEWS, functions, methods, names
+from transformer.recognition.buffers import resized
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.options import holds_options
@@ -111,6 +112,9 @@ class Hoist:
         if count is None or not isinstance(loop.target, ast.Name) or loop.orelse:
             raise Skip("it does not run over all steps with a plain index")
         self.count, self.index = count, loop.target.id
+        if (changed := resized(roles, count)) is not None:
+            sets = f"line {changed.lineno} sets {ast.unparse(changed)}"
+            raise Skip(f"{sets}, so the buffers may have another number of rows than {ast.unparse(count)}")
         all_but_last = isinstance(count, ast.BinOp) and isinstance(count.op, ast.Sub) and is_number(count.right, 1)
         self.one_more = (
             self.shapes.spelled(count.left)

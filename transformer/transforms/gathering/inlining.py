@@ -12,6 +12,7 @@ import libcst as cst
 from transformer.dataflow.access import Names, access, block_names, free_names, scope_access
 from transformer.dataflow.closures import Nested, kept_for_later
 from transformer.dataflow.liveness import Liveness, exposed
+from transformer.dataflow.name_lookups import variable_lookups
 from transformer.facts.torch_api import NO_GRAD
 from transformer.state import State
 from transformer.syntax.query import TRY, bind_arguments, is_read, parameters, statements, walk
@@ -138,6 +139,12 @@ class _Planner:
                 )
         if isinstance(outer, ast.FunctionDef) and outer is not self.scope:
             raise NotInlined(f"it is defined in {outer.name}() and called elsewhere", "define it at the top level")
+        given = [a for a in (*self.call.args, *self.call.keywords) if not isinstance(a, ast.Starred)]
+        if any(isinstance(n, ast.NamedExpr) for a in given for n in walk(a)):
+            raise NotInlined(f"line {self.call.lineno} binds a name in its arguments", "bind it above the call")
+        if isinstance(self.scope, ast.Module):  # which its variables would become part of
+            if (lookup := next(variable_lookups(self.tree, None), None)) is not None:
+                raise NotInlined(f"line {lookup.lineno} may look variables up by their names", "name them")
 
     def is_plain_type(self, stmt: ast.AnnAssign) -> bool:
         """Whether evaluating an annotation does nothing: it is made of builtins, imports and classes of the module."""

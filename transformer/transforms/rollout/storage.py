@@ -18,6 +18,7 @@ from transformer.recognition.buffers import (
     find_buffers,
     is_matrix,
     leading_sizes,
+    resized,
     sets_default,
 )
 from transformer.recognition.environment import is_made_with, is_vector
@@ -159,7 +160,7 @@ def _count(iterable: ast.expr) -> ast.expr | None:
 def _changed(roles: Roles, rollout: ast.For, steps: ast.expr) -> str | None:
     """Why the rollout's steps may not correspond to the buffer's rows in order."""
     assert isinstance(rollout.target, ast.Name)
-    node = roles.changed_by_training(steps)
+    node = resized(roles, steps)
     if node is not None:
         return f"line {node.lineno} changes the number of steps"
     for stmt in statements(rollout.body):
