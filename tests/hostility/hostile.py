@@ -455,7 +455,7 @@ HOSTILE = [
             "functions": "def decay(ps):\n    for p in ps:\n        p.data = p.data * 0.9\n\n\n",
             "report": REPORT + "\ndecay(agent.parameters())",
         },
-        "uses p, a parameter, for data",
+        "uses p, which a loop over parameters sets, for data",
     ),
     Hostile(
         "a function shows the learning rate",

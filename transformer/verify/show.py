@@ -57,7 +57,9 @@ def print_verdict(
         for sentence in left[:_PLACES_SHOWN]:
             console.print(Text(f"not exercised: {sentence}", style="dim"), soft_wrap=True)
         if len(left) > _PLACES_SHOWN:
-            more = f"and {len(left) - _PLACES_SHOWN} more places: -v shows them; with more --iterations they may be"
+            number = len(left) - _PLACES_SHOWN
+            places = "1 more place: -v shows it" if number == 1 else f"{number} more places: -v shows them"
+            more = f"and {places}; with more --iterations they may be"
             console.print(Text(f"               {more}", style="dim"), soft_wrap=True)
         elif left:
             console.print(Text("               with more --iterations it may be", style="dim"), soft_wrap=True)

@@ -73,8 +73,8 @@ class Kept:
         return Kept(maker, tree.constructor(made) if made is not None else None, value)
 
 
-def changed_unseen(roles: Roles, names: Collection[str]) -> str | None:
-    """Why networks in attributes of these names may get or share other parts; None if every use is known.
+def changed_unseen(roles: Roles, names: Collection[str], of: type[ast.Attribute] | type[ast.Name]) -> str | None:
+    """Why networks in attributes or variables of these names may get or share other parts; None if every use is known.
 
     Known uses of a network are calls, calls of its class's methods and of torch's in CALLED, and copy.deepcopy().
     Anything else that reaches a network, or a part of it, may do anything with it.
@@ -90,7 +90,8 @@ def changed_unseen(roles: Roles, names: Collection[str]) -> str | None:
         if roles.is_module(cls) and (cls.decorator_list or cls.keywords):
             return f"line {cls.lineno} makes {cls.name} differ from its text"
     for node in tree.nodes:
-        if isinstance(node, ast.Attribute) and node.attr in names and isinstance(node.ctx, ast.Load):
+        named = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+        if isinstance(node, of) and named in names and isinstance(node.ctx, ast.Load):
             if not _is_known_use(tree, node):
                 return f"line {node.lineno} uses {unparse(node)} in a way that may change its parts"
         elif isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
@@ -102,7 +103,7 @@ def changed_unseen(roles: Roles, names: Collection[str]) -> str | None:
     return None
 
 
-def _is_known_use(tree: Tree, node: ast.Attribute) -> bool:
+def _is_known_use(tree: Tree, node: ast.Attribute | ast.Name) -> bool:
     call = tree.parents[node]
     if isinstance(call, ast.Attribute):
         method, call = call, tree.parents[call]

@@ -234,7 +234,7 @@ def _check(roles: Roles, uses: NetworkUses, group: Sequence[_Loop]) -> None:
         if any(len(values) != 1 for values in made):
             raise Skip(f"{one.target} or {one.network} is not made exactly once, above the training loop")
         (_, target), (stmt, network) = made[0][0], made[1][0]
-        copied = roles.tree.calls(target, "copy.deepcopy") and unparse(target) == f"copy.deepcopy({one.network})"
+        copied = roles.tree.calls(target, "copy.deepcopy") and unparse(target).endswith(f"deepcopy({one.network})")
         if not copied and unparse(target) != unparse(network):
             raise Skip(f"{one.target} is made differently from {one.network} (line {stmt.lineno})")
         if not copied and roles.tree.constructor(target) is None:
@@ -243,11 +243,11 @@ def _check(roles: Roles, uses: NetworkUses, group: Sequence[_Loop]) -> None:
             if (why := uses.obstacle(name)) is not None:
                 raise Skip(why)
         if copied:
-            world, turn = roles.get(World), roles.outermost.body
-            held = world.resets(ast.Name(one.target, ast.Load()), turn)
-            held = held or world.changes(world.reach(world.named(one.target)), turn, [other.stmt for other in group])
+            held = roles.get(World).resets(ast.Name(one.target, ast.Load()), roles.outermost.body)
             if held is not None:
                 raise Skip(f"line {held.lineno} {held.what}: {one.target} may get other parameters")
+            if (why := changed_unseen(roles, {one.target}, ast.Name)) is not None:
+                raise Skip(why)
     for one in group:
         if any(one.stmt in statements(region.statements) for region in roles.phases.regions):
             raise Skip("it is in the middle of an update")
@@ -282,7 +282,7 @@ def _check_kept(roles: Roles, one: _Loop) -> None:
     if not (copied and target.value.lineno > network.value.lineno) and not _are_alike(roles, target, network):
         raise Skip(f"{one.target} is made differently from {one.network}, and not as a copy.deepcopy() of it")
     names = {path.rpartition(".")[2] for path in (one.target, one.network)}
-    if (why := changed_unseen(roles, names)) is not None:
+    if (why := changed_unseen(roles, names, ast.Attribute)) is not None:
         raise Skip(why)
     changes = roles.get(Changes)
     if changes.by_text is not None:

@@ -23,7 +23,7 @@ INFO = TransformInfo(
     brief="minibatches by torch.randperm on the device",
     summary="draw minibatches with torch.randperm on the device instead of shuffling numpy indices",
     applies=(
-        "to consecutive slices of one permutation of `0 .. n-1` that are only used to index tensors, if no code that "
+        "to consecutive slices of one permutation of `range(n)` that are only used to index tensors, if no code that "
         "may run during training does anything with the random generators but draw from them"
     ),
     safety=(

@@ -270,7 +270,7 @@ class NetworkUses:
             if isinstance(call, ast.Call) and self._tree.function_called(call) is not None:
                 self._argument(call, top, depth, self._network)
             elif not (isinstance(call, ast.Call) and self._reads(call)) and path[-1] not in ("device", "dtype"):
-                raise Changed(text)
+                raise Changed(f"{text} for more than its values")
 
     def _asks(self, value: ast.AST) -> bool:
         """Whether code only tests if a value is true; `+value` may be the value itself."""
@@ -422,7 +422,7 @@ class NetworkUses:
         for node in walk(within):
             if not isinstance(node, ast.Name) or node.id != name or not isinstance(node.ctx, ast.Load):
                 continue
-            outer, text = parents[node], f"line {node.lineno} uses {name}, a parameter,"
+            outer, text = parents[node], f"line {node.lineno} uses {name}, which a loop over parameters sets,"
             if isinstance(outer, ast.Attribute):
                 kept = {"grad", "data"} if self._structure else {"grad"}  # with new memory it is the same parameter
                 sets = not isinstance(outer.ctx, ast.Load) and outer.attr not in kept
