@@ -234,7 +234,7 @@ HOSTILE = [
             said,
         )
         for title, head, functions, transform, said in (
-            ("its advantages", SHORTER, "", "gae-hoist", "not known to be made by torch with a shape"),
+            ("its advantages", SHORTER, "", "gae-hoist", "so the buffers may have another number of rows"),
             ("its length set by a function", "plan(args, iteration)", PLAN, "storage", "changes the number of steps"),
             ("its length set by its text", BY_TEXT, "", "storage", "changes the number of steps"),
             (

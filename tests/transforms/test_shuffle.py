@@ -4,6 +4,8 @@ import pytest
 from cases import NoOp, Rewrite, turn
 from scripts import PARTS, edited, script
 
+from transformer import Applied
+
 LOOP = "for mb_inds in torch.randperm(args.batch_size, device=device).split(args.minibatch_size):"
 AFTER = f"""
     clipfracs = []
@@ -521,3 +523,11 @@ def test_seeds_and_draws_elsewhere() -> None:
 @pytest.mark.parametrize("noop", NOOPS, ids=str)
 def test_noop(noop: NoOp) -> None:
     noop.check("shuffle")
+
+
+def test_a_comprehension_has_variables_of_its_own() -> None:
+    """`storage` writes one with `k`, which may be the minibatches' index, too."""
+    minibatches = PARTS["minibatches"].replace("start", "k")
+    assert "for k in range(0, args.batch_size, args.minibatch_size)" in minibatches
+    step = turn("shuffle", script({"minibatches": minibatches}), ("storage",))
+    assert isinstance(step.outcome, Applied), step.outcome

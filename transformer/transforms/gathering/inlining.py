@@ -143,8 +143,15 @@ class _Planner:
         if any(isinstance(n, ast.NamedExpr) for a in given for n in walk(a)):
             raise NotInlined(f"line {self.call.lineno} binds a name in its arguments", "bind it above the call")
         if isinstance(self.scope, ast.Module):  # which its variables would become part of
-            if (lookup := next(variable_lookups(self.tree, None), None)) is not None:
+            lookups = (n for n in variable_lookups(self.tree, None) if not self.names_another(n))
+            if (lookup := next(lookups, None)) is not None:
                 raise NotInlined(f"line {lookup.lineno} may look variables up by their names", "name them")
+
+    def names_another(self, lookup: ast.expr) -> bool:
+        """Whether a lookup by text is of a written name that the function does not bind: `globals()["Agent"]`."""
+        item = self.tree.parents.get(self.tree.parents[lookup])
+        key = item.slice.value if isinstance(item, ast.Subscript) and isinstance(item.slice, ast.Constant) else None
+        return isinstance(key, str) and key not in self.locals
 
     def is_plain_type(self, stmt: ast.AnnAssign) -> bool:
         """Whether evaluating an annotation does nothing: it is made of builtins, imports and classes of the module."""

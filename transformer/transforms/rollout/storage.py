@@ -398,7 +398,7 @@ def _rewrite(
         rollout,
         render(
             "storage", storage=storage, transition=transition, transitions=transitions, sizes=sizes,
-            target=target, key=tree.names.fresh("k"),
+            target=target,
         ),
     )  # fmt: skip
     add_imports(tree.root, edits, "from tensordict import TensorDict")
