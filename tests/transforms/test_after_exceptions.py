@@ -8,6 +8,7 @@ from cases import turn
 from forking import preload
 from judge import judge
 from scripts import PARTS, edited, script
+from tiers import slow_but_each
 
 from transformer import Applied, Skipped, convert
 
@@ -45,21 +46,18 @@ READS = {
 }
 
 
-@pytest.mark.parametrize("read", READS.values(), ids=READS)
-@pytest.mark.parametrize(
-    ("head", "ends", "error"),
-    [
-        ("try:", "except KeyboardInterrupt:\n    print(READ)", "KeyboardInterrupt"),
-        ("try:", "except OSError:\n    pass\nprint(READ)", "OSError"),
-        (
-            "try:",
-            "except ValueError:\n    pass\nexcept (OSError, KeyError) as error:\n    print(error, READ)",
-            "OSError",
-        ),
-    ],
-    ids=["on an interrupt", "below", "one handler of several"],
+BLOCKS = (
+    ("try:", "except KeyboardInterrupt:\n    print(READ)", "KeyboardInterrupt"),
+    ("try:", "except OSError:\n    pass\nprint(READ)", "OSError"),
+    ("try:", "except ValueError:\n    pass\nexcept (OSError, KeyError) as error:\n    print(error, READ)", "OSError"),
 )
-def test_around_the_training_loop(head: str, ends: str, error: str, read: str, tmp_path: Path) -> None:
+# At every change one in four, each block once at least
+ALL = [(block, read) for read in READS.values() for block in BLOCKS]
+
+
+@pytest.mark.parametrize("tried", slow_but_each(4, ALL))
+def test_around_the_training_loop(tried: tuple[tuple[str, str, str], str], tmp_path: Path) -> None:
+    (head, ends, error), read = tried
     preload()
     outcome = judge(tmp_path / "ppo.py", whole(head, ends.replace("READ", read), error))
     assert outcome.kind == "equal", (outcome.kind, *outcome.said)

@@ -6,6 +6,7 @@ from forking import preload
 from golden import FIXTURES
 from judge import judge
 from scripts import PARTS, edited, script
+from tiers import slow_but_each
 
 from transformer import Applied
 from transformer.syntax.text import read
@@ -422,10 +423,11 @@ HELD = {
 }
 
 
-@pytest.mark.parametrize(("holds", "reads"), HELD.values(), ids=HELD)
-def test_a_row_that_is_held_after_the_rollout_keeps_its_buffer(holds: str, reads: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("held", slow_but_each(3, HELD))
+def test_a_row_that_is_held_after_the_rollout_keeps_its_buffer(held: str, tmp_path: Path) -> None:
     """What changes the buffer later must reach it: in the original, it is a view."""
     preload()
+    holds, reads = HELD[held]
     later = {"step": f"{PARTS['step']}\n{holds}", "stack": f"rewards.mul_(2)\n{reads}"}
     outcome = judge(tmp_path / "ppo.py", script(later))
     assert outcome.kind == "equal", (outcome.kind, *outcome.said)
