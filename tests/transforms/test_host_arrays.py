@@ -136,3 +136,10 @@ NOOPS = [
 @pytest.mark.parametrize("noop", NOOPS, ids=str)
 def test_noop(noop: NoOp) -> None:
     noop.check("host-arrays")
+
+
+def test_a_class_that_keeps_the_flags_sees_a_tensor() -> None:
+    step = turn(
+        "host-arrays", script({"store": f"{PARTS['store']}\nclass Box:\n    x = next_done\nprint(Box.x.is_leaf)"})
+    )
+    assert "next_done = next_done.cpu().numpy()" not in step.after

@@ -187,7 +187,7 @@ def _carried(roles: Roles, tensors: Tensors, rollout: ast.For, value: ast.expr, 
             continue
         if tree.scope_of(node) is not roles.scope and roles.is_ours(node):
             return None  # a function may read it during the rollout
-        if rollout not in tree.loops_around(node):
+        if rollout not in tree.ancestors(node):  # also from a class's body
             continue
         if not on_host.is_array(node, tree.statement(node)) and not _is_tested(roles, node):
             return None
