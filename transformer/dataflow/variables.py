@@ -13,7 +13,7 @@ Owner: TypeAlias = (
     "ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ListComp | ast.SetComp | "
     "ast.DictComp | ast.GeneratorExp"
 )
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
@@ -55,7 +55,7 @@ class Variables:
             # Decorators, defaults, annotations and the first iterable of a comprehension are evaluated outside
             body = outer.body if isinstance(outer, (*_FUNCTIONS, ast.ClassDef)) else None
             inside = inner in body if isinstance(body, list) else inner is body
-            if isinstance(outer, _COMPREHENSIONS):
+            if isinstance(outer, COMPREHENSIONS):
                 inside = inner is not outer.generators[0] or name not in walk(outer.generators[0].iter)
             if inside or isinstance(outer, ast.Module):
                 return self.owner(name.id, outer)  # type: ignore[arg-type]
@@ -77,7 +77,7 @@ class Variables:
 
     def _binder(self, scope: Owner) -> Owner:
         """The scope in which a walrus binds: not in the comprehensions around it."""
-        while isinstance(scope, _COMPREHENSIONS):
+        while isinstance(scope, COMPREHENSIONS):
             scope = self._parent[scope]
         return scope
 
@@ -98,7 +98,7 @@ class Variables:
             for part in node.body if isinstance(node.body, list) else [node.body]:
                 self._visit(part, node)
             return
-        if isinstance(node, _COMPREHENSIONS):
+        if isinstance(node, COMPREHENSIONS):
             self._visit(node.generators[0].iter, scope)
             self._enter(node, scope)
             for part in children(node):

@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import Literal, TypeAlias, TypeGuard, TypeVar, cast
 
 from transformer.dataflow.access import access, free_names
+from transformer.dataflow.liveness import Liveness
 from transformer.dataflow.reaching import Reaching
 from transformer.facts.torch_api import DISTRIBUTIONS
 from transformer.recognition import off_policy, refusals
@@ -692,6 +693,11 @@ class Roles:
     def policy_calls(self) -> list[ast.Call]:
         """The calls that choose the actions, by the name that the transform `policy` gave them."""
         return [n for n in self.tree.of(ast.Call) if unparse(n.func) == self.history.policy]
+
+    @cached_property
+    def liveness(self) -> Liveness:
+        """Which names of the training scope are live after its statements."""
+        return Liveness.of(self.scope.body)
 
     def reaching(self, scope: Scope) -> Reaching:
         """Which assignments reach the statements of a scope."""

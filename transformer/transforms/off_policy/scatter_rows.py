@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 
-from transformer.dataflow.liveness import Liveness
 from transformer.facts.torch_api import OF, functions
 from transformer.recognition.roles import Roles
 from transformer.state import State
@@ -79,7 +78,7 @@ def _rewritten(roles: Roles, loop: ast.For) -> list[str]:
     value = made[0].value if len(made) == 1 and isinstance(made[0], ast.Assign) else None
     if not (isinstance(value, ast.Call) and roles.tree.calls(value, *LIKE)) or made[0] not in roles.tree.block(loop):
         raise Skip(f"{whole} is not known to be a new tensor")
-    if index in Liveness.of(roles.scope.body).after[loop]:
+    if index in roles.liveness.after[loop]:
         raise Skip(f"{index} is read after it")
     like = unparse(value.args[0]) if value.args else ""
     lines, others = [], set[str]()

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from transformer.dataflow.access import scope_access
 from transformer.dataflow.grad_mode import without_gradients
-from transformer.dataflow.liveness import Liveness
 from transformer.recognition.changes import Changes
 from transformer.recognition.kept_optimizers import exchanged, grown
 from transformer.recognition.roles import Roles
@@ -255,7 +254,7 @@ def _check(roles: Roles, uses: NetworkUses, group: Sequence[_Loop]) -> None:
             # Writing to .data is not counted as a change of what autograd has saved, and the functions' writes are
             raise Skip(f"line {late.lineno} may compute gradients through {one.target} as it was before")
         names = {n.id for n in ast.walk(one.stmt.target) if isinstance(n, ast.Name)}
-        if read := names & Liveness.of(roles.scope.body).after[one.stmt]:
+        if read := names & roles.liveness.after[one.stmt]:
             raise Skip(f"{min(read)} of its last turn is read after it")
 
 

@@ -6,7 +6,6 @@ import ast
 from dataclasses import dataclass
 
 from transformer.dataflow.access import access
-from transformer.dataflow.liveness import Liveness
 from transformer.dataflow.memory import changed_in_place, shared
 from transformer.facts.torch_api import functions
 from transformer.recognition.roles import Roles
@@ -158,7 +157,7 @@ def _carried(roles: Roles, tensors: Tensors, rollout: ast.For, value: ast.expr, 
     value, calls = recorded_tensor
     if not isinstance(value, ast.Name) or not tensors.tensor_before(value.id, rollout):
         return None
-    if value.id in Liveness.of(roles.scope.body).raised[rollout]:  # as a tensor
+    if value.id in roles.liveness.raised[rollout]:  # as a tensor
         return None
     name, on_host = value.id, OnHost(roles, tensors, rollout)
     records = {s for s, _, _ in recorded(roles, rollout)}

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from transformer.dataflow.access import access
-from transformer.dataflow.liveness import Liveness
 from transformer.facts.torch_api import FLOAT32, OF, dtypes, methods, names, tells_values
 from transformer.recognition.buffers import (
     ALLOCATIONS,
@@ -209,7 +208,7 @@ def _obstacle(
         return "its name is bound more than once"
     if not names_in(buffer.stmt.targets) <= {b.name for b in replaced}:
         return "it is allocated together with a buffer that stays"
-    if buffer.name in Liveness.of(roles.scope.body).raised[rollout]:
+    if buffer.name in roles.liveness.raised[rollout]:
         return "it may be read after an exception in a step"
     kept = _kept(roles, buffer, replaced) or _left(roles, rollout, buffer, replaced)
     if kept is not None:
@@ -292,8 +291,8 @@ def _kept(roles: Roles, buffer: Buffer, replaced: Sequence[Buffer]) -> str | Non
 
 def _left(roles: Roles, rollout: ast.For, buffer: Buffer, replaced: Sequence[Buffer]) -> str | None:
     """What holds a row after the rollout: a row of the buffer is a view of it, but not of the stack."""
-    world, live = roles.get(World), Liveness.of(roles.scope.body).after[rollout]
-    held = world.left_by(world.of(buffer.call), {b.name for b in replaced}, rollout.body, live)
+    world, live = roles.get(World), roles.liveness.after[rollout]
+    held = world.outlives(world.of(buffer.call), {b.name for b in replaced}, rollout.body, live)
     return None if held is None else f"line {held.lineno}: after the rollout {held.what}" if held.node else held.what
 
 

@@ -6,6 +6,8 @@ import ast
 from dataclasses import dataclass, replace
 
 from transformer.dataflow.access import access
+from transformer.dataflow.bindings import variables
+from transformer.dataflow.variables import COMPREHENSIONS
 from transformer.facts.torch_api import DRAWING, draws
 from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.history import History
@@ -434,7 +436,9 @@ def _check_uses(roles: Roles, found: Pattern) -> list[ast.Call]:
         changed = isinstance(tree.parents[node], ast.AugAssign)  # `start += 1` needs its old value
         if node in removed or not (isinstance(node.ctx, (ast.Load, ast.Del)) or changed):
             continue
-        if (node.id not in helpers and node.id != found.minibatch) or _is_of_comprehension(tree, node):
+        if node.id not in helpers and node.id != found.minibatch:
+            continue
+        if isinstance(variables(tree).owner_of(node), COMPREHENSIONS):
             continue
         if tree.scope_of(node) is roles.scope:
             if not makers & set(tensors.bindings(node.id, tree.statement(node))):
@@ -480,16 +484,6 @@ def _indexed(tree: Tree, node: ast.Name) -> ast.Subscript | None:
 
 def _is_all(node: ast.expr) -> bool:
     return isinstance(node, ast.Slice) and node.lower is node.upper is node.step is None
-
-
-def _is_of_comprehension(tree: Tree, name: ast.Name) -> bool:
-    """Whether a comprehension around a name binds it for itself: `[k for k in x]`, but not `[k for k in x[k]]`."""
-    for one in tree.ancestors(name):
-        if isinstance(one, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
-            bound = names_in([g.target for g in one.generators])
-            if name.id in bound and name not in walk(one.generators[0].iter):
-                return True
-    return False
 
 
 def _grid(roles: Roles, tensors: Tensors, node: ast.Name) -> ast.Call | None:

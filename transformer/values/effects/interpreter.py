@@ -17,7 +17,7 @@ import builtins
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
-from transformer.dataflow.variables import Owner, Variables
+from transformer.dataflow.variables import COMPREHENSIONS, Owner, Variables
 from transformer.facts import libraries, python, torch_api
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import children, pairwise
@@ -276,7 +276,7 @@ class Interpreter:
         them."""
         if owner is self._tree.root or isinstance(owner, ast.ClassDef):
             return ((),)
-        if isinstance(owner, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)) or owner is self._frame.owner:
+        if isinstance(owner, COMPREHENSIONS) or owner is self._frame.owner:
             return (self._frame.context,)
         self.heap.read((self._frame, owner))
         return self._outer.get((self._frame, owner), ((),))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from transformer.dataflow.liveness import exposed
+from transformer.dataflow.variables import COMPREHENSIONS
 from transformer.facts import python
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import parameters, unparse, walk
@@ -278,10 +279,9 @@ class World:
     @cached_property
     def _read_elsewhere(self) -> frozenset[Variable]:
         """Variables that a nested function reads, at whatever time it is called."""
-        comprehensions = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
         found = set()
         for variable, scope in self._code.reads:
-            while isinstance(scope, comprehensions) and scope is not variable.owner:
+            while isinstance(scope, COMPREHENSIONS) and scope is not variable.owner:
                 scope = self._code.variables.parent(scope) or scope
             if scope is not variable.owner:
                 found.add(variable)
@@ -306,77 +306,52 @@ class World:
                 return Held(self._heap.since[place, thing], f"{_named(place)} is the same object")
         return None
 
-    def outlives(self, things: Collection[Thing], names: Collection[str], turn: Sequence[ast.stmt]) -> Held | None:
-        """What may hold objects from one turn of a loop to the next, other than variables of these names; None if
-        nothing.
+    def outlives(
+        self,
+        things: Collection[Thing],
+        names: Collection[str],
+        region: Sequence[ast.stmt],
+        live: Collection[str] | None = None,
+    ) -> Held | None:
+        """What may hold objects beyond a region, other than variables of these names; None if nothing.
 
         Args:
             things: the objects.
             names: the training scope's variables that are known to hold them.
-            turn: the body of the loop.
+            region: the body of a loop, or other statements.
+            live: names whose value may be read after the region: then only what the region itself puts somewhere
+                counts. If None, the question is what holds the objects from one turn of the loop to the next.
         """
         if self._code.gave_up or UNKNOWN in things:
             return Held(None, "the objects of this script hold each other in too many ways to tell what keeps it")
-        inside = {n for stmt in turn for n in walk(stmt)}
-        carried = exposed(turn, self._roles.counted)
+        inside = {n for stmt in region for n in walk(stmt)}
+        carried = exposed(region, self._roles.counted) if live is None else live
+        when = " from turn to turn" if live is None else ""
+        puts = None if live is None else {*self._roles.reached(region)}
         holding, stack = {*things}, sorted(things, key=in_order)
         while stack:
             thing = stack.pop()
             stack += self._methods.get(thing, ())
             for place in self._places.get(thing, ()):
                 since = self._heap.since[place, thing]
+                if puts is not None and since not in puts:
+                    continue
                 if isinstance(place, Variable):
                     ours = place.owner is self._roles.scope
                     if ours and place.name in names and thing in things:
                         continue
                     if (ours and place.name in carried) or self._lives_on(place, inside):
-                        return Held(since, f"{place.name} may hold it from turn to turn")
+                        return Held(since, f"{place.name} may hold it{when}")
                     continue
                 holder, name = place
                 if holder is UNKNOWN:
                     return Held(since, "it is passed to code that may keep it")
-                if holder in holding or self._is_replaced(since, thing):
+                if holder in holding or (live is None and self._is_replaced(since, thing)):
                     continue
                 holding.add(holder)
                 if holder.node not in inside and inside.isdisjoint(holder.context):
-                    return Held(since, f"it is kept{_in(name)} from turn to turn")
+                    return Held(since, f"it is kept{_in(name)}{when}")
                 stack.append(holder)
-        return None
-
-    def left_by(
-        self, things: Collection[Thing], names: Collection[str], region: Sequence[ast.stmt], live: Collection[str]
-    ) -> Held | None:
-        """What holds objects after a region because the region put them there, other than variables of these names.
-
-        Args:
-            things: the objects.
-            names: the training scope's variables that are known to hold them.
-            region: the statements.
-            live: names whose value may be read after the region.
-        """
-        if self._code.gave_up or UNKNOWN in things:
-            return Held(None, "the objects of this script hold each other in too many ways to tell what keeps it")
-        inside, reached = {n for stmt in region for n in walk(stmt)}, {*self._roles.reached(region)}
-        holding, stack = {*things}, sorted(things, key=in_order)
-        while stack:
-            thing = stack.pop()
-            stack += self._methods.get(thing, ())
-            for place in self._places.get(thing, ()):
-                since = self._heap.since[place, thing]
-                if since not in reached:
-                    continue
-                if isinstance(place, Variable):
-                    if place.owner is not self._roles.scope:
-                        kept = self._lives_on(place, inside)
-                    else:
-                        kept = place.name not in names and (place.name in live or place in self._read_elsewhere)
-                    if kept:
-                        return Held(since, f"{place.name} holds it")
-                elif place[0] not in holding:
-                    holding.add(place[0])
-                    if place[0] is UNKNOWN or (place[0].node not in inside and inside.isdisjoint(place[0].context)):
-                        return Held(since, f"it is kept{_in(place[1])}")
-                    stack.append(place[0])
         return None
 
     def _is_replaced(self, since: ast.AST | None, thing: Thing) -> bool:
