@@ -72,6 +72,19 @@ class TimedOut(RunFailed):
     """The run took too long on this machine, now."""
 
 
+def assert_same_output(folder: Path, original: str, converted: str) -> None:
+    """Run two scripts, and assert that both end well and print the same, and something."""
+    told = []
+    for name, text in (("original", original), ("converted", converted)):
+        path = folder / name / "script.py"
+        path.parent.mkdir()
+        path.write_text(text, encoding="utf-8")
+        run = python_forked(path)
+        assert run.returncode == 0, run.stderr
+        told.append(run.stdout)
+    assert told[0] == told[1] != ""
+
+
 def preload() -> None:
     """Import what scripts import, and the harness; from then on torch uses one thread, here and in the runs."""
     for name in MODULES:

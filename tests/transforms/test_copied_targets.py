@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from forking import python_forked
+from forking import assert_same_output
 
 from transformer import convert
 from transformer.conversion.result import Applied, Skipped
@@ -100,12 +100,7 @@ def of_a_copy(old: str = "", new: str = "") -> tuple[Applied | Skipped, str]:
 def test_the_update_is_one_graph(tmp_path: Path) -> None:
     outcome, converted = of_a_copy()
     assert isinstance(outcome, Applied), outcome
-    told = []
-    for name, text in (("original", SCRIPT), ("converted", converted)):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "script.py").write_text(text)
-        told.append(python_forked(tmp_path / name / "script.py").stdout)
-    assert told[0] and told[0] == told[1]
+    assert_same_output(tmp_path, SCRIPT, converted)
 
 
 @pytest.mark.parametrize(

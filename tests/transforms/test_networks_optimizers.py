@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from forking import python_forked
+from forking import assert_same_output
 
 from transformer import convert
 from transformer.conversion.result import Applied, Skipped
@@ -110,12 +110,7 @@ def test_both_networks_are_stepped_in_the_graph(tmp_path: Path) -> None:
     outcome, converted = of_a_network({})
     assert isinstance(outcome, Applied), outcome
     assert "traceable(learner.critic.optimizer)" in converted and "traceable(learner.actor.optimizer)" in converted
-    told = []
-    for name, text in (("original", SCRIPT), ("converted", converted)):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "script.py").write_text(text)
-        told.append(python_forked(tmp_path / name / "script.py").stdout)
-    assert told[0] and told[0] == told[1]
+    assert_same_output(tmp_path, SCRIPT, converted)
 
 
 DERIVED = {

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from forking import python_forked
+from forking import assert_same_output
 
 from transformer import convert
 
@@ -77,14 +77,9 @@ print(learner.count, [p.sum().item() for net in (learner.one, learner.two) for p
 @pytest.mark.parametrize("made", [MADE, "walk = Walk()\nlearner = Learner()"], ids=["at once", "one by one"])
 def test_both_passes_are_one_update(made: str, tmp_path: Path) -> None:
     script = SCRIPT.replace(MADE, made)
-    converted, told = convert(script, select=("dissolve", "inline", "update")), []
+    converted = convert(script, select=("dissolve", "inline", "update"))
     assert converted.source.count("def update(") == 1
-    for name, text in (("original.py", script), ("converted.py", converted.source)):
-        (tmp_path / name).write_text(text, encoding="utf-8")
-        run = python_forked(tmp_path / name)
-        assert run.returncode == 0, run.stderr
-        told.append(run.stdout)
-    assert told[0] == told[1] != ""
+    assert_same_output(tmp_path, script, converted.source)
 
 
 @pytest.mark.parametrize("tuned", [True, False])
@@ -99,11 +94,6 @@ def test_an_optimizer_that_the_object_may_not_have(tuned: bool, tmp_path: Path) 
     script = script.replace(step, f"        if self.tuned:\n{under}").replace(
         MADE, "walk = Walk()\nlearner = Learner()"
     )
-    converted, told = convert(script, select=("inline", "flags", "tensor-lr", "update", "one-graph")), []
+    converted = convert(script, select=("inline", "flags", "tensor-lr", "update", "one-graph"))
     assert 'if hasattr(learner, "adam_two"):\n' in converted.source
-    for name, text in (("original.py", script), ("converted.py", converted.source)):
-        (tmp_path / name).write_text(text, encoding="utf-8")
-        run = python_forked(tmp_path / name)
-        assert run.returncode == 0, run.stderr
-        told.append(run.stdout)
-    assert told[0] == told[1] != ""
+    assert_same_output(tmp_path, script, converted.source)
