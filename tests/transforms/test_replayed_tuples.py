@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from cases import turn
 from compiled import compiled_check
-from forking import python_forked
+from forking import assert_same_output
 from replayed_tuples import SCRIPT
 
 from transformer import Applied, Skipped, Step, convert
@@ -161,13 +161,7 @@ def test_it_is_the_same(way: str, tmp_path: Path) -> None:
     source = SCRIPT.replace(LOOP, loop).replace(
         "values, lagging", FOLLOW if way == "a function" else "values, lagging", 1
     )
-    told = []
-    for name, text in (("original.py", source), ("converted.py", convert(source).source)):
-        (tmp_path / name).write_text(text, encoding="utf-8")
-        run = python_forked(tmp_path / name)
-        assert run.returncode == 0, run.stderr
-        told.append(run.stdout)
-    assert told[0] == told[1] != ""
+    assert_same_output(tmp_path, source, convert(source).source)
 
 
 @pytest.mark.slow
