@@ -15,8 +15,7 @@ def without_gradients(tree: Tree, node: ast.AST) -> bool:
 
     If the script calls `set_grad_enabled` other than in a `with`, nothing is known.
     """
-    entered = {item.context_expr for block in tree.of(ast.With) for item in block.items}
-    if any(tree.calls(call, SWITCH) and call not in entered for call in tree.of(ast.Call)):
+    if not all(isinstance(tree.parents[call], ast.withitem) for call in tree.called.get(SWITCH, ())):
         return False
     for outer in tree.ancestors(node):
         switches: list[ast.expr] = getattr(outer, "decorator_list", [])

@@ -205,6 +205,14 @@ class Tree:
             return None
         return ".".join([self.imports[node.id], *reversed(parts)])
 
+    @cached_property
+    def called(self) -> dict[str, list[ast.Call]]:
+        """The calls of every imported function, by its qualified name."""
+        found: dict[str, list[ast.Call]] = {}
+        for call in self.of(ast.Call):
+            found.setdefault(self.qualified(call.func) or "", []).append(call)
+        return found
+
     def last_name(self, node: ast.AST) -> str:
         """The attribute's name, or the last part of an imported name's qualified name; empty for other nodes."""
         return node.attr if isinstance(node, ast.Attribute) else (self.qualified(node) or "").rpartition(".")[2]

@@ -25,6 +25,8 @@ class Recorded:
     def __init__(self, roles: Roles) -> None:
         self._tree, self._world = roles.tree, roles.get(World)
         self._known: dict[Thing, frozenset[Thing]] = {}
+        self._direct: dict[Thing, frozenset[Thing]] = {}
+        self._read: dict[tuple[ast.AST, ast.AST | None], frozenset[Thing]] = {}
 
     def may_be(self, node: ast.expr) -> bool:
         """Whether an expression may be, or hold, a tensor with a graph."""
@@ -38,15 +40,14 @@ class Recorded:
     def leaves(self, thing: Thing) -> frozenset[Thing]:
         """Where the graphs of an object may start: parameters, modules, and unknown objects."""
         if thing not in self._known:
-            asked, stack = set[Thing](), [thing]
+            asked, stack = {thing}, [thing]
             while stack:
                 one = stack.pop()
-                if one in asked:
-                    continue
-                asked.add(one)
                 if not self._starts(one):
-                    stack += self._world.contents(one)
-                    stack += self._sources(one)
+                    if one not in self._direct:
+                        self._direct[one] = self._world.contents(one).union(*self._sources(one))
+                    stack += self._direct[one] - asked
+                    asked |= self._direct[one]
             self._known[thing] = frozenset(filter(self._starts, asked))
         return self._known[thing]
 
@@ -61,16 +62,19 @@ class Recorded:
         asks = any(k.arg in ("requires_grad", None) for c in calls for k in c.keywords)
         return thing.node is None or parameter or asks or not self._world.is_known([thing])
 
-    def _sources(self, thing: Thing) -> Iterator[Thing]:
+    def _sources(self, thing: Thing) -> Iterator[frozenset[Thing]]:
         """What a tensor is computed from, and what is written into it; nothing where no gradients are recorded."""
         if thing.kind != "tensor":
             return
         for node, calls in ((thing.node, thing.context), *self._written.get(thing, ())):
             if node is None or self._is_quiet(node, calls):
                 continue
-            for source, whole in self._inputs(node):
-                if source is not thing.node:
-                    yield from (t for t in self._world.of(source) if whole or t is UNKNOWN or t.kind == "tensor")
+            if (node, thing.node) not in self._read:
+                read = [(self._world.of(n), whole) for n, whole in self._inputs(node) if n is not thing.node]
+                self._read[node, thing.node] = frozenset(
+                    t for things, whole in read for t in things if whole or t is UNKNOWN or t.kind == "tensor"
+                )
+            yield self._read[node, thing.node]
 
     def _inputs(self, node: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
         """The expressions that a node reads together with their graph, itself included if it is an expression.

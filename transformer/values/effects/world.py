@@ -63,12 +63,15 @@ class World:
 
     def named(self, name: str) -> Things:
         """What a variable of the training scope may be."""
-        return frozenset(
-            t
-            for place, held in self._heap.held.items()
-            if isinstance(place, Variable) and place.name == name and place.owner is self._roles.scope
-            for t in held
-        )
+        return self._named.get(name, frozenset())
+
+    @cached_property
+    def _named(self) -> Mapping[str, Things]:
+        found: dict[str, Things] = {}
+        for place, held in self._heap.held.items():
+            if isinstance(place, Variable) and place.owner is self._roles.scope:
+                found[place.name] = found.get(place.name, frozenset()) | held
+        return found
 
     def may_be(self, node: ast.expr, function: ast.FunctionDef) -> bool:
         """Whether an expression may be a function of this file, or a method of an object."""
