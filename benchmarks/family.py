@@ -27,10 +27,11 @@ sys.path.insert(0, str(HERE.parent / "tests" / "support"))
 from family import FAMILY, GENERATIONS, Member  # noqa: E402
 
 from transformer import convert  # noqa: E402
+from transformer.conversion.of_files import processors  # noqa: E402
 from transformer.conversion.result import Conversion, Skipped  # noqa: E402
 from transformer.verify.names import CHECKS, COMPILED, FLAGS_OFF, FLAGS_ON  # noqa: E402
 from transformer.verify.run import RunFailed  # noqa: E402
-from transformer.verify.side_by_side import MOST, processors, served  # noqa: E402
+from transformer.verify.side_by_side import MOST, served  # noqa: E402
 from transformer.verify.verify import CannotVerify, Task, verify  # noqa: E402
 
 RESULTS = HERE / "results" / "family.json"

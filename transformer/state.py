@@ -73,14 +73,16 @@ class State:
         A statement is the one of the original that it was, however it has changed or moved. Only within a statement of
         several lines are these found by their text.
         """
-        above = [n for n in self.tree.nodes if isinstance(n, ast.stmt) and _begins(n) <= lineno]
-        inner = sorted(above, key=lambda n: (lineno <= (n.end_lineno or 0), _begins(n), n.col_offset), reverse=True)
+        above = [n for n in self.tree.nodes if isinstance(n, ast.stmt) and _line_of_decorators(n) <= lineno]
+        inner = sorted(
+            above, key=lambda n: (lineno <= (n.end_lineno or 0), _line_of_decorators(n), n.col_offset), reverse=True
+        )
         found = ((here, there) for here in inner if (there := self.source.origin(here)) is not None)
         here, there = next(found, (None, None))  # a new line comes from the line above
         if here is None or there is None or here.lineno == lineno:
             return there.lineno if there is not None else 1
         text = self._as_named(self.tree.code).splitlines()[lineno - 1].strip()
-        first = _begins(there)
+        first = _line_of_decorators(there)
         lines = [line.strip() for line in self.history.original.splitlines()[first - 1 : there.end_lineno]]
         alike = difflib.get_close_matches(text, lines, n=1, cutoff=ALIKE)
         return first + lines.index(alike[0]) if alike else there.lineno
@@ -118,6 +120,6 @@ class State:
         return text
 
 
-def _begins(stmt: ast.stmt) -> int:
+def _line_of_decorators(stmt: ast.stmt) -> int:
     """The line of a statement's first decorator, or its own."""
     return min([d.lineno for d in getattr(stmt, "decorator_list", ())], default=stmt.lineno)

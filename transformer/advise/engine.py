@@ -94,10 +94,10 @@ def _checked(code: str, found: tuple[Finding, ...]) -> tuple[Finding, ...]:
     conversion = pipeline.convert(code)
     steps = [s for s in conversion.steps if s.applied] if conversion.converted else []
     last = max((i for i, s in enumerate(steps, 1) if any(f.transform == s.transform.name for f in found)), default=0)
-    places = [[_place(text, f) for f in _found(text)] for text in (code, *(s.after for s in steps[:last]))]
+    places = [[_finding_key(text, f) for f in _found(text)] for text in (code, *(s.after for s in steps[:last]))]
     names = [s.transform.name for s in steps]
     return tuple(
-        f if _removed(_place(code, f), f.transform, names, places) else replace(f, transform=None) for f in found
+        f if _removed(_finding_key(code, f), f.transform, names, places) else replace(f, transform=None) for f in found
     )
 
 
@@ -119,6 +119,6 @@ def _removed(place: Place, transform: str | None, names: Sequence[str], places: 
     return False
 
 
-def _place(code: str, finding: Finding) -> Place:
+def _finding_key(code: str, finding: Finding) -> Place:
     """A key for a finding: the text of its line, which stays the same if a conversion leaves it alone."""
     return finding.code, code.splitlines()[finding.line - 1].strip()

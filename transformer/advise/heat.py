@@ -60,7 +60,7 @@ class Heats:
         """How often `node` is evaluated in training; None if it is not part of training, or runs rarely."""
         if self._seldom(node):
             return None
-        return self._around(node)
+        return self._heat_around(node)
 
     def loops(self, node: ast.AST) -> list[Loop]:
         """The loops in its own scope that evaluate `node` at every iteration, innermost first."""
@@ -71,30 +71,30 @@ class Heats:
         for node in self._tree.nodes:
             if isinstance(node, (ast.For, ast.While)):
                 heat = self._loop(node)
-                around = self._around(node)
+                around = self._heat_around(node)
                 if heat is not None and heat.hot and not (around is not None and around.hot):
                     yield node, heat
 
     def functions(self) -> dict[Function, Heat]:
         """The functions of the file that training calls."""
-        return self._called
+        return self._heat_of_called
 
     def entered(self, call: ast.Call) -> list[Function]:
         """The functions and methods of the file that a call may enter."""
-        return next((entered for one, entered in self._calls if one is call), [])
+        return next((entered for one, entered in self._calls_that_enter if one is call), [])
 
     def calls_of(self, function: Function) -> list[ast.Call]:
         """The calls that may enter a function of the file."""
-        return [call for call, entered in self._calls if function in entered]
+        return [call for call, entered in self._calls_that_enter if function in entered]
 
-    def _around(self, node: ast.AST) -> Heat | None:
+    def _heat_around(self, node: ast.AST) -> Heat | None:
         loops = self.loops(node)
         heats = [h for h in map(self._loop, loops) if h is not None]
         hot = [h for h in heats if h.hot]
         if hot:
             return hot[0]
         function = self._function(node)
-        called = self._called.get(function) if function is not None else None
+        called = self._heat_of_called.get(function) if function is not None else None
         if called is not None and called.hot:
             return called
         return heats[0] if heats else called
@@ -116,7 +116,7 @@ class Heats:
         if any(x in self._holding["update"] for x in (loop, *self.loops(loop))):
             return True
         function = self._function(loop)
-        return function is not None and function in self._reached
+        return function is not None and function in self._in_stepping_loops
 
     def _seldom(self, node: ast.AST) -> bool:
         """Whether a condition between `node` and its loop is true only occasionally."""
@@ -196,7 +196,7 @@ class Heats:
             return [f for f in self._defined.get(func.id, ()) if not self._is_method(f)]
         if isinstance(func, ast.Attribute):
             if call in self._step_nodes["update"] or (
-                isinstance(func.value, ast.Name) and func.value.id in self._imported
+                isinstance(func.value, ast.Name) and func.value.id in self._imported_names
             ):
                 return ()
             own = self._class_of(func.value)
@@ -205,7 +205,7 @@ class Heats:
         return ()
 
     @cached_property
-    def _imported(self) -> set[str]:
+    def _imported_names(self) -> set[str]:
         return set(self._tree.imports)
 
     @cached_property
@@ -230,7 +230,7 @@ class Heats:
         return isinstance(self._tree.parents[function], ast.ClassDef)
 
     @cached_property
-    def _calls(self) -> list[tuple[ast.Call, list[Function]]]:
+    def _calls_that_enter(self) -> list[tuple[ast.Call, list[Function]]]:
         """The calls that enter functions of the file."""
         calls = ((n, list(self._callees(n))) for n in self._tree.of(ast.Call))
         return [(call, entered) for call, entered in calls if entered]
@@ -249,7 +249,7 @@ class Heats:
                     holder = self._function(node)
                     if holder is not None:
                         once[holder] = once.get(holder, False) or (direct and not self.loops(node))
-                for call, entered in self._calls:
+                for call, entered in self._calls_that_enter:
                     holding = [f for f in entered if f in once]
                     direct = any(once[f] for f in holding)
                     if holding and nodes.get(call) is not direct and not nodes.get(call, False):
@@ -269,13 +269,13 @@ class Heats:
         return {r: {x for n, _ in nodes for x in self.loops(n)} for r, nodes in self._stepping.items()}
 
     @cached_property
-    def _reached(self) -> set[Function]:
+    def _in_stepping_loops(self) -> set[Function]:
         """Functions that are called, directly or indirectly, in a loop that steps an optimizer."""
         reached: set[Function] = set()
         grown = True
         while grown:
             grown = False
-            for call, entered in self._calls:
+            for call, entered in self._calls_that_enter:
                 inside = any(x in self._holding["update"] for x in self.loops(call)) or (
                     self._function(call) in reached
                 )
@@ -285,14 +285,14 @@ class Heats:
         return reached
 
     @cached_property
-    def _called(self) -> dict[Function, Heat]:
+    def _heat_of_called(self) -> dict[Function, Heat]:
         """The functions that training calls, each with the heat of its hottest call."""
         found: dict[Function, Heat] = {}
-        self.__dict__["_called"] = found  # grows below, where `of` reads it
+        self.__dict__["_heat_of_called"] = found  # grows below, where `of` reads it
         grown = True
         while grown:
             grown = False
-            for call, entered in self._calls:
+            for call, entered in self._calls_that_enter:
                 heat = self.of(call)
                 if heat is None:
                     continue

@@ -42,7 +42,7 @@ class _View(Roles):
     def modules(self) -> tuple[str, ...]:
         """Names of networks: those that an optimizer holds, and instances of the file's network classes."""
         found = dict.fromkeys(super().modules)
-        for name, kind in self._made().items():
+        for name, kind in self._classes_made().items():
             if kind in self.tree.classes and is_network(self.tree, self.tree.classes[kind]):
                 found[name] = None
         return tuple(found)
@@ -54,7 +54,7 @@ class _View(Roles):
         inner = (s for loop in loops for s in (loop, *statements(loop.body)))
         return frozenset(name for s in inner for name in access(s).binds)
 
-    def _made(self) -> dict[str, str]:
+    def _classes_made(self) -> dict[str, str]:
         made: dict[str, str] = {}
         for node in self.tree.of(ast.Assign):
             if len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
@@ -67,17 +67,17 @@ class _View(Roles):
 class _Tensors(Tensors):
     """Tensor or not, in any scope; `x.detach()` is always a tensor."""
 
-    def _call(self, node: ast.Call, stmt: ast.stmt) -> bool:
+    def _call_is_tensor(self, node: ast.Call, stmt: ast.stmt) -> bool:
         func = node.func
         if isinstance(func, ast.Attribute) and func.attr in TENSOR_METHODS and not node.args:
             return not (isinstance(func.value, ast.Name) and func.value.id in self._producers)
-        return super()._call(node, stmt)
+        return super()._call_is_tensor(node, stmt)
 
-    def _all(self, name: str, bindings: Iterable[ast.stmt | None]) -> bool:
+    def _all_are_tensors(self, name: str, bindings: Iterable[ast.stmt | None]) -> bool:
         """As for a conversion, but a name that may be unbound where it is read is assumed to be bound."""
         scope = self._roles.scope
         local = isinstance(scope, ast.Module) or name not in {a.arg for a in walk(scope.args) if isinstance(a, ast.arg)}
-        return super()._all(name, (b for b in bindings if b is not None) if local else bindings)
+        return super()._all_are_tensors(name, (b for b in bindings if b is not None) if local else bindings)
 
 
 class Study:
@@ -157,7 +157,7 @@ class Study:
             return False
         if self._view(node)[1].tensor(node):
             return not self.on_host(node)
-        return self._returned(node) or self._has_gradients(node)
+        return self._returns_tensors(node) or self._has_gradients(node)
 
     def _has_gradients(self, node: ast.expr) -> bool:
         """Whether a name is a tensor as `backward()` is called of what it was assigned."""
@@ -165,7 +165,7 @@ class Study:
         names = [n for n in passes if isinstance(node, ast.Name) and isinstance(n, ast.Name) and n.id == node.id]
         return any(self.bindings(n) == self.bindings(node) != () for n in names)  # type: ignore[arg-type]
 
-    def _returned(self, node: ast.expr) -> bool:
+    def _returns_tensors(self, node: ast.expr) -> bool:
         """Whether an expression is what functions of the file return: a tensor each, or None."""
         calls: list[ast.expr] = [node]
         if isinstance(node, ast.Name):

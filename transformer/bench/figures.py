@@ -79,7 +79,7 @@ def figures(
         warmup_seconds=spread([m.warmup_seconds for m in measurements]),
         seconds_per_step=_medians([m.split for m in timed]),
         peak_mib=_largest([m.memory for m in measurements]),
-        functions=_functions(measurements),
+        functions=_by_function(measurements),
         break_even=None if is_original else _break_even(measurements, originals),
         clear=ratio.low > 1 or ratio.high < 1,
     )
@@ -115,7 +115,7 @@ def _largest(memories: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return {name: max(m[name] for m in memories if name in m) for memory in memories for name in memory}
 
 
-def _functions(measurements: Sequence[Measurement]) -> dict[str, Function]:
+def _by_function(measurements: Sequence[Measurement]) -> dict[str, Function]:
     found: dict[str, Function] = {}
     for measurement in measurements:
         for name, figures in measurement.compiled["functions"].items():

@@ -9,22 +9,19 @@ import re
 from pathlib import Path
 from typing import Any
 
+from transformer.conversion.of_files import processors
+
 
 def describe() -> dict[str, Any]:
     """Processor, cores that may be used, memory, system, load at this moment, and the time (UTC)."""
     return {
         "processor": _first(r"model name\s*:\s*(.+)", "/proc/cpuinfo") or platform.processor() or platform.machine(),
-        "cores": _cores(),
+        "cores": processors(),
         "memory_gib": _memory(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "load": round(os.getloadavg()[0], 2),
         "time": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
     }
-
-
-def _cores() -> int:
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
 
 
 def _memory() -> float | None:

@@ -153,7 +153,7 @@ class Measuring:
         Raises:
             RunFailed: the script ended too early to be measured.
         """
-        return _load(json.loads((self._started.scratch.output / "run.json").read_text()), self._length)
+        return _measurement(json.loads((self._started.scratch.output / "run.json").read_text()), self._length)
 
 
 def measure(run: Run, length: Length, **options: Any) -> Measurement:
@@ -242,7 +242,7 @@ def places_of(run: Run) -> Places:
     return places
 
 
-def _load(written: dict[str, Any], length: Length) -> Measurement:
+def _measurement(written: dict[str, Any], length: Length) -> Measurement:
     phases, burnin = written["phases"], length.burnin
     rows = tuple(
         Row(seconds, int(steps), env_seconds, dict(zip(phases, spent, strict=bool(phases))))

@@ -44,7 +44,7 @@ def draw_json(benchmark: Mapping[str, Any], path: Path) -> None:
     measured = [r for r in benchmark["results"] if r["status"] == "measured"]
     figure, (speeds, phases, progress) = pyplot.subplots(1, 3, figsize=(15, 1.6 + 0.55 * max(4, len(measured))))
     _speeds(speeds, measured)
-    _phases(phases, measured)
+    _plot_phases(phases, measured)
     _progress(progress, measured)
     figure.suptitle(f"{benchmark['script']} on {benchmark['cuda'] or benchmark['machine']['processor']}", fontsize=10)
     figure.tight_layout()
@@ -62,7 +62,7 @@ def _speeds(axes: Axes, measured: Sequence[Mapping[str, Any]]) -> None:
     axes.set_xlabel("environment steps per second (line: 95% interval of the median)")
 
 
-def _phases(axes: Axes, measured: Sequence[Mapping[str, Any]]) -> None:
+def _plot_phases(axes: Axes, measured: Sequence[Mapping[str, Any]]) -> None:
     for i, result in enumerate(measured):
         left = 0.0
         for phase, width in _disjoint_parts(result).items():

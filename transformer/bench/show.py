@@ -23,8 +23,8 @@ def print_benchmark(benchmark: Benchmark, console: Console) -> None:
         busy = f"The machine was busy at the start (load {load}): the numbers may be off."
         console.print(Text(busy, style="yellow"), soft_wrap=True)
     console.print(_speeds(benchmark))
-    console.print(_phases(benchmark))
-    compiled = _compiled(benchmark)
+    console.print(_table_of_phases(benchmark))
+    compiled = _table_of_compilations(benchmark)
     if compiled.row_count:
         console.print(compiled)
     for result in benchmark.results:
@@ -67,8 +67,8 @@ def _speeds(benchmark: Benchmark) -> Table:
         speed, ratio = found.steps_per_second, found.ratio
         table.add_row(
             result.contender.name,
-            f"{speed.median:,.0f} {_around(speed)}",
-            f"{ratio.median:.2f} {_around(ratio)}",
+            f"{speed.median:,.0f} {_half_width(speed)}",
+            f"{ratio.median:.2f} {_half_width(ratio)}",
             f"{found.warmup_seconds.median:.1f}",
             pays_off(result),
             _memory(found),
@@ -76,7 +76,7 @@ def _speeds(benchmark: Benchmark) -> Table:
     return table
 
 
-def _around(spread: Spread) -> str:
+def _half_width(spread: Spread) -> str:
     """Half the width of the median's interval, in percent."""
     return f"±{50 * (spread.high - spread.low) / spread.median:.0f}%"
 
@@ -116,7 +116,7 @@ def _memory(found: Figures) -> str:
     return words if gpu is None else f"{words} + GPU {gpu:,.0f} ({found.peak_mib['cuda_reserved_mib']:,.0f} reserved)"
 
 
-def _phases(benchmark: Benchmark) -> Table:
+def _table_of_phases(benchmark: Benchmark) -> Table:
     headings = ("all", "rollout", "of it env", "gae", "update", "other")
     table = _table("Where the time goes: microseconds per environment step", *headings)
     for result in benchmark.results:
@@ -128,7 +128,7 @@ def _phases(benchmark: Benchmark) -> Table:
     return table
 
 
-def _compiled(benchmark: Benchmark) -> Table:
+def _table_of_compilations(benchmark: Benchmark) -> Table:
     headings = ("compiled", "again", "after burn-in", "graph breaks", "seconds")
     table = _table("What torch.compile did", *headings)
     for result in benchmark.results:

@@ -373,7 +373,7 @@ def _print_steps(console: Console, result: Result, *, verbose: bool) -> None:
     shown = {name for one in held for name in one.names}
     for step in result.conversion.steps:
         outcome, reason = describe(step)
-        name = _named(console, step.transform.name)
+        name = _linked(console, step.transform.name)
         if isinstance(step.outcome, Applied):
             did = step.transform.summary if verbose and not step.outcome.brief else step.brief
             applied.append((name, _line_counts(_stats(step)), _told(did, step.outcome.lesser_notes)))
@@ -386,7 +386,7 @@ def _print_steps(console: Console, result: Result, *, verbose: bool) -> None:
             rest.append((name, Text(reason, "dim")))
     for one in held:
         code = [line for found in one.places for line in pointed(found)]
-        left.append((_named(console, *one.names), _told(one.reason, (*code, one.costs))))
+        left.append((_linked(console, *one.names), _told(one.reason, (*code, one.costs))))
     print_rows(console, applied)
     if left:
         print_line(console, ("left as it was, because", "bold yellow"))
@@ -398,7 +398,7 @@ def _print_steps(console: Console, result: Result, *, verbose: bool) -> None:
         print_line(console, (f"{said}; -v says why, `lean-convert explain NAME` explains a transform", "dim"))
 
 
-def _named(console: Console, *names: str) -> Text:
+def _linked(console: Console, *names: str) -> Text:
     """Names of transforms, each with a link to its page."""
     from rich.text import Text
 

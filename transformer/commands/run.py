@@ -96,7 +96,7 @@ def run(
         args=script_args(ctx),
         cache=cache,
         options=options,
-        key=key_of(source, path.name, options, _others(path, source, together)),
+        key=key_of(source, path.name, options, _dependencies(path, source, together)),
         together=together,
         flags=chosen,
         or_eager=or_eager,
@@ -119,7 +119,7 @@ def run(
     raise Handover(partial(start, job, converting, started))
 
 
-def _others(script: Path, source: bytes, together: Sequence[Path]) -> dict[str, bytes]:
+def _dependencies(script: Path, source: bytes, together: Sequence[Path]) -> dict[str, bytes]:
     """What the conversion of a script depends on beside it: files given with it, and whatever else it imports of them.
 
     Another file that imports one of these, or that is none of them, may forbid that they become one.

@@ -23,6 +23,7 @@ from transformer.commands.script_runs import (
 )
 from transformer.commands.selection import together_option
 from transformer.conversion.of_file import convert_script
+from transformer.conversion.of_files import processors
 from transformer.conversion.result import Conversion, Skipped
 from transformer.conversion.selection import SelectionError
 from transformer.syntax import header, text
@@ -33,7 +34,7 @@ from transformer.verify.names import CHECKS, FORMER, OTHER_ARGUMENTS
 from transformer.verify.ranks import joins_ranks, verify_ranks
 from transformer.verify.run import Run, RunFailed
 from transformer.verify.seeds import FEWEST_SEEDS, NoReturns, SeedsResult, compare_seeds
-from transformer.verify.side_by_side import MOST, processors, served
+from transformer.verify.side_by_side import MOST, served
 from transformer.verify.verify import ITERATIONS, STEPS, CannotVerify, Task, Verification
 from transformer.verify.verify import verify as run_checks
 

@@ -34,7 +34,7 @@ def converting(scripts: Sequence[str], **given: Any) -> Iterator[list[Converted]
     Yields:
         for each script, in this order, a function that returns its conversion.
     """
-    processes = min(len(scripts), _cpus(), MOST)
+    processes = min(len(scripts), processors(), MOST)
     if len(scripts) < FEW or processes < 2 or STDIN in scripts:
         yield [partial(convert_script, script, **given) for script in scripts]
         return
@@ -72,8 +72,8 @@ def not_looked_into(converted: str, folder: Path) -> list[Path]:
     return list(found)
 
 
-def _cpus() -> int:
-    """The processors that this process may use."""
+def processors() -> int:
+    """The number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

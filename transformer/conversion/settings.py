@@ -102,11 +102,11 @@ def _read_nearest(directory: Path) -> Settings:
         except ValueError as error:
             raise SettingsError(f"{file}: {error}") from None
         if table is not None:
-            return _parsed(table, f"{file}: [{TABLE}]")
+            return _settings_of_table(table, f"{file}: [{TABLE}]")
     return Settings()
 
 
-def _parsed(table: Any, where: str) -> Settings:
+def _settings_of_table(table: Any, where: str) -> Settings:
     if not isinstance(table, dict):
         raise SettingsError(f"{where} is not a table")
     known = {key.name.replace("_", "-"): key for key in fields(Settings)}

@@ -22,13 +22,13 @@ def bound_to(tree: Tree, node: ast.Name | ast.Attribute, *, own: bool = False) -
     if isinstance(node, ast.Attribute):
         for stored in tree.of(ast.Attribute):
             if stored.attr == node.attr and not isinstance(stored.ctx, ast.Load):
-                yield _assigned(tree, stored)
+                yield _assigned_value(tree, stored)
         return
     owner = variables(tree).owner_of(node) if own else None
     for name in tree.of(ast.Name):
         if name.id == node.id and not isinstance(name.ctx, ast.Load):
             if not own or variables(tree).owner_of(name) is owner:
-                yield _assigned(tree, name)
+                yield _assigned_value(tree, name)
     for parameter in tree.of(ast.arg):
         if parameter.arg == node.id and (not own or tree.parents[tree.parents[parameter]] is owner):
             yield from _arguments_for(tree, parameter)
@@ -48,7 +48,7 @@ def variables(tree: Tree) -> Variables:
     return Variables(tree)
 
 
-def _assigned(tree: Tree, target: ast.expr) -> ast.expr | None:
+def _assigned_value(tree: Tree, target: ast.expr) -> ast.expr | None:
     stmt = tree.statement(target)
     if isinstance(stmt, ast.Assign):
         return tree.assigned.get(target)

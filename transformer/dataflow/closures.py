@@ -107,15 +107,15 @@ def _targets(node: Comprehension) -> set[str]:
 
 def _bound_around(tree: Tree, node: ast.AST, block: Sequence[ast.stmt]) -> set[str]:
     """Names that functions and comprehensions around a node bind for themselves, inside the block."""
-    return {name for outer in _inside(tree, node, block) for name in _own(outer)}
+    return {name for outer in _ancestors_in(tree, node, block) for name in _binds_itself(outer)}
 
 
-def _inside(tree: Tree, node: ast.AST, block: Sequence[ast.stmt]) -> Iterator[ast.AST]:
+def _ancestors_in(tree: Tree, node: ast.AST, block: Sequence[ast.stmt]) -> Iterator[ast.AST]:
     inside = {n for s in block for n in walk(s)}
     return (outer for outer in tree.ancestors(node) if outer in inside)
 
 
-def _own(node: ast.AST) -> set[str]:
+def _binds_itself(node: ast.AST) -> set[str]:
     if isinstance(node, Comprehension):
         return _targets(node)
     if not isinstance(node, Nested):

@@ -30,7 +30,7 @@ class Reaching:
         self._of_name: dict[str, Reached] = {}
         """All bits of a name."""
         self._names = {REST, *_bound(body)}
-        self._block(body, self._all(None))
+        self._block(body, self._everything(None))
 
     def before(self, name: str, stmt: ast.stmt) -> Bindings:
         """The bindings of a name that may reach a statement; none if the name does not belong to the scope."""
@@ -52,14 +52,14 @@ class Reaching:
             self._of_name[name] = self._of_name.get(name, NOWHERE) | bit
         return bit
 
-    def _all(self, stmt: ast.stmt | None) -> Reached:
+    def _everything(self, stmt: ast.stmt | None) -> Reached:
         """Every name as possibly bound by a statement, or before the scope."""
         reached = NOWHERE
         for name in sorted(self._names):
             reached |= self._bit(name, stmt)
         return reached
 
-    def _bind(self, reached: Reached, names: Iterable[str], stmt: ast.stmt) -> Reached:
+    def _after_binding(self, reached: Reached, names: Iterable[str], stmt: ast.stmt) -> Reached:
         """The bindings after a statement has bound some names."""
         for name in names:
             bit = self._bit(name, stmt)
@@ -74,7 +74,7 @@ class Reaching:
         return state
 
     def _statement(self, stmt: ast.stmt, state: Reached) -> Reached:
-        own = self._bind(state, access(stmt).binds, stmt)
+        own = self._after_binding(state, access(stmt).binds, stmt)
         if isinstance(stmt, ast.If):
             return self._block(stmt.body, own) | self._block(stmt.orelse, own)
         if isinstance(stmt, (ast.For, ast.AsyncFor, ast.While)):
@@ -95,7 +95,7 @@ class Reaching:
         if isinstance(stmt, ast.Match):
             ends = state
             for case in stmt.cases:
-                ends |= self._block(case.body, state | self._all(stmt))
+                ends |= self._block(case.body, state | self._everything(stmt))
             return ends
         if isinstance(stmt, ast.Break) and self._breaks:
             self._breaks[-1] |= state
@@ -113,23 +113,23 @@ class Reaching:
         while True:
             self._breaks.append(NOWHERE)
             self._continues.append(NOWHERE)
-            end = self._block(stmt.body, self._bind(head, targets, stmt))
+            end = self._block(stmt.body, self._after_binding(head, targets, stmt))
             breaks, continues = self._breaks.pop(), self._continues.pop()
             again = head | end | continues
             if again == head:
-                return self._block(stmt.orelse, head | self._bind(NOWHERE, targets, stmt)) | breaks
+                return self._block(stmt.orelse, head | self._after_binding(NOWHERE, targets, stmt)) | breaks
             head = again
 
     def _anywhere(self, body: Iterable[ast.AST]) -> Reached:
         """All bindings in some code."""
         reached = NOWHERE
-        for stmt, names in _bindings(body):
+        for stmt, names in _bound_by_statement(body):
             for name in names:
                 reached |= self._bit(name, stmt)
         return reached
 
 
-def _bindings(body: Iterable[ast.AST]) -> Iterable[tuple[ast.stmt, frozenset[str]]]:
+def _bound_by_statement(body: Iterable[ast.AST]) -> Iterable[tuple[ast.stmt, frozenset[str]]]:
     """The statements in some code, including nested functions, with the names that each binds."""
     return ((s, access(s).binds | block_names(s)) for b in body for s in walk(b) if isinstance(s, ast.stmt))
 
@@ -140,5 +140,5 @@ def _bound(body: Iterable[ast.stmt]) -> set[str]:
     for stmt in statements(body):
         names |= access(stmt).binds
         if isinstance(stmt, TRY):
-            names.update(*(bound for _, bound in _bindings([stmt])))
+            names.update(*(bound for _, bound in _bound_by_statement([stmt])))
     return names

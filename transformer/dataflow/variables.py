@@ -26,7 +26,7 @@ class Variables:
         self._bound: dict[Owner, set[str]] = {}
         self._global: dict[Owner, set[str]] = {}
         self._nonlocal: dict[Owner, set[str]] = {}
-        self._enter(tree.root, None)
+        self._open(tree.root, None)
         self._visit_all(tree.root.body, tree.root)
         for owner, names in self._global.items():
             self._bound[owner] -= names
@@ -66,7 +66,7 @@ class Variables:
         """The enclosing scope; None for the module's."""
         return self._parent.get(scope)
 
-    def _enter(self, owner: Owner, parent: Owner | None) -> None:
+    def _open(self, owner: Owner, parent: Owner | None) -> None:
         self._bound[owner], self._global[owner], self._nonlocal[owner] = set(), set(), set()
         if parent is not None:
             self._parent[owner] = parent
@@ -90,7 +90,7 @@ class Variables:
                 inside = part in (node.body if isinstance(node.body, list) else [node.body])
                 if not inside and not isinstance(part, ast.arguments):
                     self._visit(part, scope)
-            self._enter(node, scope)
+            self._open(node, scope)
             if not isinstance(node, ast.ClassDef):
                 self._bound[node] |= set(parameters(node))
                 given = (*node.args.defaults, *(d for d in node.args.kw_defaults if d is not None))
@@ -100,7 +100,7 @@ class Variables:
             return
         if isinstance(node, COMPREHENSIONS):
             self._visit(node.generators[0].iter, scope)
-            self._enter(node, scope)
+            self._open(node, scope)
             for part in children(node):
                 if part is node.generators[0]:
                     self._visit_all([node.generators[0].target, *node.generators[0].ifs], node)

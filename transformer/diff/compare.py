@@ -145,7 +145,7 @@ def _gap_entries(old: Outline, old_gap: range, new: Outline, new_gap: range, mov
     i, j = old_gap.start, new_gap.start
     for move in inside:
         yield from _between(old, range(i, move.old.start), new, range(j, move.new.start), leaving, arriving)
-        rows = _block(old, new, move)
+        rows = _rows_of_move(old, new, move)
         # A block with the same indentation has not moved: it was only next to a weak match.
         yield from rows if move.dedent else (replace(row, move=None) for row in rows)
         i, j = move.old.stop, move.new.stop
@@ -182,14 +182,14 @@ def _between(
         while departures and departures[0].old.start < next_old:
             yield Departure(departures.pop(0))
         while arrivals and new_lines and arrivals[0].new.start < new_lines[0]:
-            yield from _block(old, new, arrivals.pop(0))
+            yield from _rows_of_move(old, new, arrivals.pop(0))
         yield from _piece(old, old_lines, new, new_lines, None)
     yield from map(Departure, departures)
     for move in arrivals:
-        yield from _block(old, new, move)
+        yield from _rows_of_move(old, new, move)
 
 
-def _block(old: Outline, new: Outline, move: Move) -> Iterator[Row]:
+def _rows_of_move(old: Outline, new: Outline, move: Move) -> Iterator[Row]:
     """The rows of a block of moved code, both versions side by side."""
     for old_lines, new_lines in align_units(old, move.old, new, move.new):
         yield from _piece(old, old_lines, new, new_lines, move)

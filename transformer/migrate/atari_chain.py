@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from transformer.syntax.diagnostics import Diagnostic, at
-from transformer.syntax.query import calls_method, is_number, parameters, unparse
+from transformer.syntax.query import calls_method, is_number, is_text_line, parameters, unparse
 from transformer.syntax.tree import Tree
 
 CODE = "LC201"
@@ -84,7 +84,7 @@ class _Reader:
         self._seen: set[str] = set()
         self._env = ""
         self.chain = Chain()
-        body = [s for s in function.body if not _is_text(s)]
+        body = [s for s in function.body if not is_text_line(s)]
         thunk, result = (body[0], body[1]) if len(body) == 2 else (None, None)
         whole = isinstance(thunk, ast.FunctionDef) and isinstance(result, ast.Return) and result.value is not None
         if not whole or function.decorator_list:
@@ -95,8 +95,8 @@ class _Reader:
             self._report(result, f"{function.name}() is not made of one function that it returns")
             return
         for stmt in thunk.body:
-            if not _is_text(stmt):
-                self._statement(stmt)
+            if not is_text_line(stmt):
+                self._read_statement(stmt)
         missing = [name for name in NAMES if name not in self._seen]
         if missing:
             self._report(thunk.body[-1], f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing")
@@ -104,14 +104,14 @@ class _Reader:
     def _report(self, node: ast.AST, message: str) -> None:
         self.chain.found.append(at(node, CODE, message))
 
-    def _statement(self, stmt: ast.stmt) -> None:
+    def _read_statement(self, stmt: ast.stmt) -> None:
         if isinstance(stmt, ast.Return) and unparse(stmt.value or stmt) == self._env:
             return
         if isinstance(stmt, ast.If) and self._conditional(stmt):
             return
         if isinstance(stmt, ast.Expr) and self._is_seeding(stmt.value):
             return
-        call = self._assigned(stmt)
+        call = self._call_assigned(stmt)
         if call is None:
             self._report(stmt, f"line {stmt.lineno} is not part of the chain of wrappers")
         elif self._tree.calls(call, *(f"{gym}.make" for gym in GYMS)):
@@ -119,7 +119,7 @@ class _Reader:
         else:
             self._wrap(call)
 
-    def _assigned(self, stmt: ast.stmt) -> ast.Call | None:
+    def _call_assigned(self, stmt: ast.stmt) -> ast.Call | None:
         """The call in `env = ...(...)`."""
         if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1 and isinstance(stmt.targets[0], ast.Name):
             if isinstance(stmt.value, ast.Call) and self._env in ("", stmt.targets[0].id):
@@ -148,7 +148,7 @@ class _Reader:
             wanted = NAMES[self._next] if self._next < len(NAMES) else "nothing"
             self._report(call, f"{name} is here, but the chain has {wanted}")
         self._next = max(self._next, place + 1)
-        self._parameters(call, CHAIN[place])
+        self._check_arguments(call, CHAIN[place])
 
     def _wrapper(self, call: ast.Call) -> str | None:
         """The name of the chain's wrapper that a call makes."""
@@ -158,7 +158,7 @@ class _Reader:
             return None
         return name if module in ([f"{gym}.wrappers" for gym in GYMS] if layer.of_gym else ATARI_WRAPPERS) else None
 
-    def _parameters(self, call: ast.Call, layer: Layer) -> None:
+    def _check_arguments(self, call: ast.Call, layer: Layer) -> None:
         values = [*call.args[1:], *(k.value for k in call.keywords)]
         named = all(k.arg == layer.parameter for k in call.keywords)
         around = call.args and unparse(call.args[0]) == self._env
@@ -171,7 +171,7 @@ class _Reader:
     def _conditional(self, stmt: ast.If) -> bool:
         """FIRE if the game has that action, or recording a video, which otherwise makes the same environment."""
         if unparse(stmt.test) == f"'FIRE' in {self._env}.unwrapped.get_action_meanings()" and not stmt.orelse:
-            inside = self._assigned(stmt.body[0]) if len(stmt.body) == 1 else None
+            inside = self._call_assigned(stmt.body[0]) if len(stmt.body) == 1 else None
             if inside is None or self._wrapper(inside) != "FireResetEnv":
                 return False
             self._wrap(inside)
@@ -186,7 +186,7 @@ class _Reader:
             return False
         self.chain.video = video
         for other in stmt.orelse:
-            self._statement(other)
+            self._read_statement(other)
         return True
 
     def _asks_for_video(self, test: ast.expr) -> str | None:
@@ -199,7 +199,7 @@ class _Reader:
 
     def _records(self, body: Sequence[ast.stmt]) -> bool:
         """Whether a block only makes the environment and records its video."""
-        calls = [self._assigned(stmt) for stmt in body]
+        calls = [self._call_assigned(stmt) for stmt in body]
         for call in calls:
             if call is None:
                 return False
@@ -220,10 +220,6 @@ class _Reader:
         if owner == self._env:
             self.chain.seed = seed.id
         return True
-
-
-def _is_text(stmt: ast.stmt) -> bool:
-    return isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Constant) and isinstance(stmt.value.value, str)
 
 
 def wrapper_imports(tree: Tree) -> Iterator[ast.ImportFrom]:

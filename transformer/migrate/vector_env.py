@@ -64,15 +64,15 @@ def find_vector_env(tree: Tree) -> tuple[VectorEnv, list[Diagnostic]]:
     Raises:
         NotThere: it is not made from a list of one function's environments.
     """
-    envs = _made(tree)
+    envs = _vector_env(tree)
     found = list(envs.chain.found)
     found += _identities(tree, envs)
-    found += _uses(tree, envs)
+    found += _misuses(tree, envs)
     found += _elsewhere(tree, envs)
     return envs, found
 
 
-def _made(tree: Tree) -> VectorEnv:
+def _vector_env(tree: Tree) -> VectorEnv:
     calls = [call for call in tree.of(ast.Call) if tree.calls(call, *VECTORS)]
     if len(calls) != 1:
         place = calls[1] if calls else None
@@ -153,7 +153,7 @@ def _defaults(tree: Tree, value: ast.expr) -> Iterator[ast.Constant]:
             yield from (k.value for k in call.keywords if k.arg == "default" and isinstance(k.value, ast.Constant))
 
 
-def _uses(tree: Tree, envs: VectorEnv) -> Iterator[Diagnostic]:
+def _misuses(tree: Tree, envs: VectorEnv) -> Iterator[Diagnostic]:
     """The uses of the environment (steps, one reset, its spaces) and of its infos."""
     scope = tree.scope_of(envs.made)
     for name in tree.of(ast.Name):
@@ -178,7 +178,7 @@ def _use(tree: Tree, envs: VectorEnv, name: ast.Name) -> Iterator[Diagnostic]:
         if not called and parent.attr in KEPT:
             return
         if called and isinstance(call, ast.Call) and parent.attr in ("reset", "step", "close"):
-            yield from _method(tree, envs, call, parent.attr)
+            yield from _misuse_of(tree, envs, call, parent.attr)
             return
     argument: ast.AST = name
     if isinstance(parent, ast.keyword):
@@ -207,7 +207,7 @@ def _is_only_asked(tree: Tree, call: ast.Call, given: ast.Name) -> bool:
     return all(isinstance(o, ast.Attribute) and o.attr in KEPT and isinstance(o.ctx, ast.Load) for o in owners)
 
 
-def _method(tree: Tree, envs: VectorEnv, call: ast.Call, method: str) -> Iterator[Diagnostic]:
+def _misuse_of(tree: Tree, envs: VectorEnv, call: ast.Call, method: str) -> Iterator[Diagnostic]:
     if method == "reset":
         seeds = [k.value for k in call.keywords if k.arg == "seed"]
         if call.args or len(seeds) != len(call.keywords) or (seeds and envs.seed is not None):
@@ -222,7 +222,7 @@ def _method(tree: Tree, envs: VectorEnv, call: ast.Call, method: str) -> Iterato
         if not is_old(tree, envs):
             two = isinstance(stmt, ast.Assign) and isinstance(stmt.targets[0], ast.Tuple)
             info = stmt.targets[0].elts[-1] if two else None  # type: ignore[attr-defined]
-            if not isinstance(info, ast.Name) or _reads(tree, info.id, before=envs.steps):
+            if not isinstance(info, ast.Name) or _reads_before_step(tree, info.id, before=envs.steps):
                 yield at(call, CODE, "what reset() returns is not unpacked into observations and unused infos")
     elif method == "step":
         stmt = tree.parents[call]
@@ -239,7 +239,7 @@ def _method(tree: Tree, envs: VectorEnv, call: ast.Call, method: str) -> Iterato
         yield at(call, CODE, "envpool's close() takes no arguments")
 
 
-def _reads(tree: Tree, name: str, before: Sequence[ast.stmt]) -> bool:
+def _reads_before_step(tree: Tree, name: str, before: Sequence[ast.stmt]) -> bool:
     """Whether a name is read without being set by the step."""
     sets = {n.id for stmt in before for n in walk(stmt) if isinstance(n, ast.Name) and not is_read(n)}
     return name not in sets and any(n.id == name and is_read(n) for n in tree.of(ast.Name))

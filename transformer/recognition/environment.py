@@ -219,7 +219,11 @@ class _Separate:
         if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult):
             repeated = value.left if isinstance(value.left, (ast.List, ast.Name)) else value.right
             for node in walk(repeated):
-                if isinstance(node, ast.Call) and self.tree.function_called(node) and not self._inside(node, repeated):
+                if (
+                    isinstance(node, ast.Call)
+                    and self.tree.function_called(node)
+                    and not self._is_per_environment(node, repeated)
+                ):
                     self._own_values_are_parameters(node)
             self.functions(repeated)
             return None
@@ -230,7 +234,7 @@ class _Separate:
                 return self.functions(assigned[0])
         raise Unshown(f"line {value.lineno} does not pass the functions that make environments as a plain list")
 
-    def _inside(self, node: ast.AST, outer: ast.AST) -> bool:
+    def _is_per_environment(self, node: ast.AST, outer: ast.AST) -> bool:
         """Whether a node is in a function that is called once per environment."""
         around = (a for a in self.tree.ancestors(node) if a in walk(outer))
         return any(isinstance(a, ast.Lambda) for a in around)

@@ -80,7 +80,7 @@ class RateUses:
             method = tree.scope_of(node)
             if isinstance(method, ast.FunctionDef):
                 self._under(ast.unparse(node), method, node)
-        for node in tree.nodes if owner and not (self._seen and owner == self._own(scope)) else ():
+        for node in tree.nodes if owner and not (self._seen and owner == self._own_name(scope)) else ():
             if node in own:
                 continue
             if isinstance(node, ast.Attribute) and node.attr == attribute and isinstance(node.ctx, ast.Load):
@@ -103,7 +103,7 @@ class RateUses:
         return [n for n in found if cls and self._tree.class_of_self(n.value, self._tree.scope_of(n)) is cls]
 
     @staticmethod
-    def _own(scope: Scope | None) -> str | None:
+    def _own_name(scope: Scope | None) -> str | None:
         """The name of a method's object."""
         return first_parameter(scope) if isinstance(scope, ast.FunctionDef) else None
 
@@ -151,7 +151,7 @@ class RateUses:
         parent = parents[node]
         call = parents[parent] if isinstance(parent, ast.keyword) else parent
         if isinstance(parent, ast.Attribute):
-            self._attribute(parent)
+            self._check_attribute(parent)
         elif isinstance(call, ast.Call) and call.func is not node:
             self._argument(call, node)
         elif isinstance(parent, (ast.Tuple, ast.List)) and isinstance(parents[parent], ast.For):
@@ -165,7 +165,7 @@ class RateUses:
     def _lost(self, node: ast.expr) -> None:
         self.obstacle = f"line {node.lineno} keeps the optimizer elsewhere, where its learning rate may change"
 
-    def _attribute(self, node: ast.Attribute) -> None:
+    def _check_attribute(self, node: ast.Attribute) -> None:
         """Check an attribute of the optimizer."""
         parent = self._tree.parents[node]
         called = isinstance(parent, ast.Call) and parent.func is node
@@ -179,7 +179,7 @@ class RateUses:
             if not self._is_saved(parent):
                 self.obstacle = f"line {node.lineno} reads its state, and may keep it while the rate changes"
         elif called and node.attr == "load_state_dict":
-            self._load(node)
+            self._note_load(node)
         elif node.attr == "param_groups":
             self._groups(node, parent)
         elif node.attr.startswith("register_"):
@@ -240,7 +240,7 @@ class RateUses:
         if not understood and not counted:
             self.obstacle = f"line {node.lineno} uses its parameter groups in a way that is not understood"
 
-    def _load(self, node: ast.expr) -> None:
+    def _note_load(self, node: ast.expr) -> None:
         stmt = self._tree.statement(node)
         if isinstance(stmt, (ast.Expr, ast.Assign)):
             self.loads.append(stmt)
@@ -271,7 +271,7 @@ class RateUses:
         named = [n for n in self._tree.nodes if isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n.name == name]
         if isinstance(call.func, ast.Name) and len(named) == 1 and isinstance(named[0], ast.FunctionDef):
             if self._tree.function_called(call) is named[0]:
-                self._passed(call, node, named[0])
+                self._check_passed(call, node, named[0])
                 return
         if any(self._mentions_rate(n) for made in named for n in walk(made)):
             self.obstacle = f"line {node.lineno} passes the optimizer to a function that may read its learning rate"
@@ -293,7 +293,7 @@ class RateUses:
         uses = [n for n in self._tree.of(ast.Attribute) if n.attr == "param_groups"]
         return isinstance(made, ast.ClassDef) and any(not self._is_it(n.value) for n in uses)
 
-    def _passed(self, call: ast.Call, node: ast.expr, function: ast.FunctionDef) -> None:
+    def _check_passed(self, call: ast.Call, node: ast.expr, function: ast.FunctionDef) -> None:
         """The optimizer is an argument of a function of this file."""
         bound = bind_arguments(function, call)
         taken = bound.parameter_of(node) if bound is not None else None
@@ -332,7 +332,7 @@ class RateUses:
         self.reads += inner.reads
         self.scheduled |= inner.scheduled
         if inner.loads and isinstance(where, ast.Call):
-            self._load(where)
+            self._note_load(where)
         elif inner.loads:
             self.obstacle = f"line {where.lineno} replaces the parameter groups of several optimizers"
 

@@ -66,7 +66,7 @@ def _region(
     own = {tree.statement(step) for step in steps}
     lists = {name for stmt in block if _transposes(tree, stmt) for name in access(stmt).binds}
     first = last = max(block.index(stmt) for stmt in own)
-    while last + 1 < len(block) and _calls(block[last + 1], "zero_grad"):
+    while last + 1 < len(block) and _calls_method(block[last + 1], "zero_grad"):
         last += 1
     needed = set[str]()
     for place in range(last, -1, -1):
@@ -74,7 +74,7 @@ def _region(
         reads = scope_access([stmt])
         if any(s in stepped and s not in own for s in statements([stmt])):
             break
-        leads = bool(reads.binds & needed) or any(_calls(s, "backward", "zero_grad") for s in statements([stmt]))
+        leads = bool(reads.binds & needed) or any(_calls_method(s, "backward", "zero_grad") for s in statements([stmt]))
         if not (leads or stmt in own or _clips(stmt)):
             continue
         if stmt not in own and place < first and (_is_host_work(tree, stmt, kept) or _collates(tree, stmt, lists)):
@@ -126,7 +126,7 @@ def makes_of_arrays(tree: Tree, stmt: ast.stmt) -> bool:
     return isinstance(stmt, ast.Assign) and bool(made) and moved
 
 
-def _calls(stmt: ast.stmt, *methods: str) -> bool:
+def _calls_method(stmt: ast.stmt, *methods: str) -> bool:
     """Whether a statement is a call of one of these methods."""
     call = stmt.value if isinstance(stmt, ast.Expr) else None
     return isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in methods
@@ -185,11 +185,11 @@ def _kept_in(tree: Tree, loop: Loop, env_step: ast.Call, replay: str, steps: Seq
     parts = (ast.Name, ast.Attribute, ast.expr_context)
     plain = [(stmt, place) for stmt, place in stores if all(isinstance(n, parts) for n in walk(place))]
     learning = {unparse(step.func).partition(".")[0] for step in steps}
-    paths = [path.split(".") for stmt, place in plain for path in _places(tree, stmt, place, learning)]
+    paths = [path.split(".") for stmt, place in plain for path in _keepers(tree, stmt, place, learning)]
     return {".".join(path[:2]) for path in paths if path[0] == replay} or {replay}
 
 
-def _places(tree: Tree, stored: ast.stmt, place: ast.expr, learning: Set[str]) -> list[str]:
+def _keepers(tree: Tree, stored: ast.stmt, place: ast.expr, learning: Set[str]) -> list[str]:
     """Where `agent.remember(step)` keeps a step, through its methods: `agent.memory`, for an agent that also learns."""
     call, found = stored.value if isinstance(stored, ast.Expr) else None, list[str]()
     if isinstance(place, ast.Name) and place.id in learning and isinstance(call, ast.Call):
@@ -262,7 +262,7 @@ def leading(inside: Sequence[ast.stmt], steps: Sequence[ast.stmt]) -> set[str]:
     """Names of the training loop that lead to the losses of the optimizers' steps."""
     found: set[str] = set()
     for stmt in inside:
-        if stmt in steps or _calls(stmt, "backward"):
+        if stmt in steps or _calls_method(stmt, "backward"):
             found |= access(stmt).reads
     while True:
         new = {n for s in inside if access(s).binds & found for n in access(s).reads} - found

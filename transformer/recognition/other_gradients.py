@@ -53,7 +53,7 @@ def _is_apart(
     block, below = roles.tree.block(roles.tree.statement(backward)), _below(roles.tree, backward)
     owner = _stepped(below)
     above = block[: len(block) - len(below)]
-    cleared = [i for i, s in enumerate(above) if owner is not None and _calls(s, owner, "zero_grad")]
+    cleared = [i for i, s in enumerate(above) if owner is not None and _is_plain_call(s, owner, "zero_grad")]
     own = [o for o in roles.optimizers if o.name == owner]
     if not cleared or len(own) != 1 or owner == optimizer.name:
         return False
@@ -64,7 +64,7 @@ def _is_apart(
         return True
     if not own[0].call.args or not optimizer.call.args:
         return False
-    reached = _reached(roles, (backward.value, own[0].call.args[0]))
+    reached = _names_with_gradients(roles, (backward.value, own[0].call.args[0]))
     return reached is not None and not reached & (set(roles.modules) | names_in([optimizer.call.args[0]]))
 
 
@@ -101,16 +101,16 @@ def _stepped(block: list[ast.stmt]) -> str | None:
     return None
 
 
-def _calls(stmt: ast.stmt, owner: str, method: str) -> bool:
+def _is_plain_call(stmt: ast.stmt, owner: str, method: str) -> bool:
     return isinstance(stmt, ast.Expr) and ast.unparse(stmt.value) == f"{owner}.{method}()"
 
 
-def _reached(roles: Roles, values: Collection[ast.expr]) -> set[str] | None:
+def _names_with_gradients(roles: Roles, values: Collection[ast.expr]) -> set[str] | None:
     """All names to which gradients of values may flow, whatever runs before; None if not known."""
     found: set[str] = set()
     waiting = list(values)
     while waiting:
-        for node in _leaves(roles, waiting.pop()):
+        for node in _carriers(roles, waiting.pop()):
             if isinstance(node, ast.Call):
                 return None
             if node.id in found:
@@ -143,7 +143,7 @@ def _all_values(roles: Roles, name: str) -> list[ast.expr]:
     return found
 
 
-def _leaves(roles: Roles, value: ast.AST) -> Iterator[ast.Name | ast.Call]:
+def _carriers(roles: Roles, value: ast.AST) -> Iterator[ast.Name | ast.Call]:
     """The names in a value through which gradients may flow, and the calls that are not followed."""
     if isinstance(value, ast.Call):
         qualified = roles.tree.qualified(value.func) or ""
@@ -152,18 +152,18 @@ def _leaves(roles: Roles, value: ast.AST) -> Iterator[ast.Name | ast.Call]:
         if isinstance(value.func, ast.Attribute) and not qualified:
             if value.func.attr in NO_GRAPH:
                 return
-            yield from _leaves(roles, value.func.value)
+            yield from _carriers(roles, value.func.value)
         elif not qualified.startswith("torch."):
             yield value
         for argument in (*value.args, *(k.value for k in value.keywords)):
-            yield from _leaves(roles, argument)
+            yield from _carriers(roles, argument)
     elif isinstance(value, ast.Attribute) and holds_options(roles.tree, value.value, roles.scope):
         return
     elif isinstance(value, ast.Name):
         yield value
     else:
         for child in children(value):
-            yield from _leaves(roles, child)
+            yield from _carriers(roles, child)
 
 
 def held_by(roles: Roles, clipped: ast.expr, optimizers: Collection[Optimizer]) -> bool:

@@ -56,7 +56,7 @@ def not_python(code: str) -> Diagnostic | None:
     """Refuse what cannot be parsed as a script, and empty files."""
     if not code.strip():
         return at(None, "LC001", "the file is empty", "Give the script that trains; was the file saved?")
-    found = _parsed(code)
+    found = _tree_or_reason(code)
     if isinstance(found, Diagnostic):
         return found
     if not found.body:
@@ -66,7 +66,7 @@ def not_python(code: str) -> Diagnostic | None:
 
 def unparsable(code: str) -> Diagnostic | None:
     """Refuse binary or malformed text, too long files, and notebooks."""
-    found = _parsed(code)
+    found = _tree_or_reason(code)
     return found if isinstance(found, Diagnostic) else None
 
 
@@ -77,7 +77,7 @@ def mixed_tabs(code: str) -> Diagnostic:
     return Diagnostic(line, 1, "LC001", message, what_to_do="Indent all lines by spaces only, or all by tabs.")
 
 
-def _parsed(code: str) -> ast.Module | Diagnostic:
+def _tree_or_reason(code: str) -> ast.Module | Diagnostic:
     """The tree of a text, or why there is none."""
     if _is_notebook(code):
         advice = "`jupyter nbconvert --to script NOTEBOOK` makes a script from it; convert that."

@@ -92,7 +92,7 @@ class Cache:
         """
         lock = _lock(self.folder / key)
         try:
-            program = self._load(key, name)
+            program = self._read_program(key, name)
         except BaseException:
             _release(lock)
             raise
@@ -103,7 +103,7 @@ class Cache:
                 os.utime(program.text.parent)
         return program
 
-    def _load(self, key: str, name: str) -> Program | None:
+    def _read_program(self, key: str, name: str) -> Program | None:
         text = self.folder / key / name
         try:
             _check_private(text.parent, text.parent.lstat())
@@ -145,7 +145,7 @@ class Cache:
 
     def _is_whole(self, key: str, name: str) -> bool:
         try:
-            return self._load(key, name) is not None
+            return self._read_program(key, name) is not None
         except (Damaged, NotPrivate):
             return False
 

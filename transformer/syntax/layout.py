@@ -34,7 +34,7 @@ def fit_all(pieces: tuple[tuple[str, int], ...], width: int) -> tuple[str, ...]:
     fitted = [code for code, _ in pieces]
     for rest in sorted({column % 4 for _, column in pieces}):
         places = [place for place, (_, column) in enumerate(pieces) if column % 4 == rest]
-        formatted = _ruff(SEPARATOR.join(_inside(*pieces[place]) for place in places), width - rest)
+        formatted = _ruff(SEPARATOR.join(_nested_in(*pieces[place]) for place in places), width - rest)
         parts = (formatted or "").split(SEPARATOR)
         if formatted is not None and len(parts) == len(places):
             for place, part in zip(places, parts, strict=True):
@@ -66,7 +66,7 @@ def _are_same(one: str, other: str) -> bool:
         return False
 
 
-def _inside(code: str, column: int) -> str:
+def _nested_in(code: str, column: int) -> str:
     """Code nested in as many blocks as a column implies."""
     levels = column // 4
     head = "".join(" " * 4 * i + "if lean_convert_level:\n" for i in range(levels))

@@ -38,18 +38,18 @@ def _sources(tree: Tree, value: ast.expr, scope: Scope) -> Iterator[tuple[ast.ex
         return
     found = False
     for stmt in statements(scope.body):
-        for target, assigned in _assigned(stmt):
+        for target, assigned in _target_and_value(stmt):
             if isinstance(target, ast.Name) and target.id == value.id:
                 found = True
                 yield assigned, scope
     if isinstance(scope, ast.FunctionDef):
         if value.id in parameters(scope):
-            yield from _passed(tree, scope, value.id)
+            yield from _passed_for(tree, scope, value.id)
         elif not found:
             yield value, tree.scope_of(scope)
 
 
-def _assigned(stmt: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
+def _target_and_value(stmt: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
     if isinstance(stmt, ast.AnnAssign) and stmt.value is not None:
         yield stmt.target, stmt.value
     if isinstance(stmt, ast.Assign):
@@ -66,12 +66,12 @@ def _attributes(tree: Tree, value: ast.Attribute, scope: Scope) -> Iterator[tupl
         return
     for method in (m for m in owner.body if isinstance(m, ast.FunctionDef)):
         for stmt in statements(method.body):
-            for target, assigned in _assigned(stmt):
+            for target, assigned in _target_and_value(stmt):
                 if ast.unparse(target) == ast.unparse(value):
                     yield assigned, method
 
 
-def _passed(tree: Tree, function: ast.FunctionDef, param: str) -> Iterator[tuple[ast.expr, Scope]]:
+def _passed_for(tree: Tree, function: ast.FunctionDef, param: str) -> Iterator[tuple[ast.expr, Scope]]:
     """The arguments for a parameter in all calls of a function, or of the class whose `__init__` it is."""
     owner = tree.parents[function]
     name = owner.name if isinstance(owner, ast.ClassDef) and function.name == "__init__" else function.name

@@ -166,16 +166,22 @@ def first_parameter(function: Function) -> str | None:
 
 def is_static(function: Function) -> bool:
     """Whether a function is decorated with `staticmethod`, so that it does not get the object."""
-    return _is(function, "staticmethod")
+    return has_decorator(function, "staticmethod")
 
 
 def is_class_method(function: Function) -> bool:
     """Whether a function is decorated with `classmethod`, so that its first argument is the class."""
-    return _is(function, "classmethod")
+    return has_decorator(function, "classmethod")
 
 
-def _is(function: Function, decorator: str) -> bool:
-    return any(isinstance(d, ast.Name) and d.id == decorator for d in getattr(function, "decorator_list", ()))
+def has_decorator(function: ast.AST | None, name: str) -> bool:
+    """Whether one of a function's decorators is this name; a lambda has none."""
+    return any(isinstance(d, ast.Name) and d.id == name for d in getattr(function, "decorator_list", ()))
+
+
+def is_text_line(stmt: ast.stmt) -> bool:
+    """Whether a statement is nothing but a text, as a docstring is."""
+    return isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Constant) and isinstance(stmt.value.value, str)
 
 
 TRY: tuple[type[ast.Try], ...] = tuple(getattr(ast, n) for n in ("Try", "TryStar") if hasattr(ast, n))
@@ -193,17 +199,17 @@ def statements(body: Iterable[ast.stmt]) -> list[ast.stmt]:
     found: list[ast.stmt] = []
     for stmt in body:
         found.append(stmt)
-        found += _inside(stmt)
+        found += _statements_of_blocks(stmt)
     return found
 
 
-def _inside(stmt: ast.stmt) -> tuple[ast.stmt, ...]:
+def _statements_of_blocks(stmt: ast.stmt) -> tuple[ast.stmt, ...]:
     """The statements of a statement's blocks; cached like :func:`children`."""
-    kept: tuple[ast.stmt, ...] | None = stmt.__dict__.get("_inside")
+    kept: tuple[ast.stmt, ...] | None = stmt.__dict__.get("_statements_of_blocks")
     if kept is None:
         opens = not isinstance(stmt, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
         kept = tuple(s for block in blocks(stmt) for s in statements(block)) if opens else ()
-        stmt.__dict__["_inside"] = kept
+        stmt.__dict__["_statements_of_blocks"] = kept
     return kept
 
 

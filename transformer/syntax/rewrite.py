@@ -345,7 +345,7 @@ class _Rebuild:
         orphans: list[cst.EmptyLine] = []
         for line in body:
             for stmt, one in self._statements(cast(Line, line)):
-                new = self._statement(stmt, one)
+                new = self._rebuilt(stmt, one)
                 if new and orphans:
                     kept = orphans if any(o.comment for o in orphans) or not _leading_blanks(new[0]) else []
                     new[0] = new[0].with_changes(leading_lines=[*kept, *new[0].leading_lines])
@@ -380,7 +380,7 @@ class _Rebuild:
             parts.append((self._stmt_of[small], one))
         return parts
 
-    def _statement(self, stmt: ast.stmt | None, line: Line) -> list[Line]:
+    def _rebuilt(self, stmt: ast.stmt | None, line: Line) -> list[Line]:
         if stmt is None:
             return [line]
         e = self._edits

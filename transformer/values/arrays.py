@@ -71,7 +71,7 @@ class KnownArrays:
         self._entered.add((name, scope))
         found = set(self._kinds_bound(name, scope))
         if isinstance(scope, ast.FunctionDef) and name in parameters(scope):
-            found |= set(self._passed(name, scope))
+            found |= set(self._kinds_passed(name, scope))
         self._entered.discard((name, scope))
         return None if None in found or not found else "tensor" if found == {"tensor"} else "array"
 
@@ -88,24 +88,24 @@ class KnownArrays:
                 yield None
             for target, value in values:
                 if isinstance(target, ast.Name):
-                    yield "array" if self._steps(value) else self.kind(value)
+                    yield "array" if self._is_observed(value) else self.kind(value)
                 else:
                     yield "array" if name in self._observed(target, value) else None
 
     def _observed(self, target: ast.expr, value: ast.expr) -> list[str]:
         """The targets that receive what an environment returns, except the infos."""
-        if not isinstance(target, ast.Tuple) or not self._steps(value):
+        if not isinstance(target, ast.Tuple) or not self._is_observed(value):
             return []
         return [ast.unparse(element) for element in target.elts[:-1]]
 
-    def _steps(self, value: ast.expr) -> bool:
+    def _is_observed(self, value: ast.expr) -> bool:
         """Whether a value is what an environment returns: the observations, alone or first in a tuple."""
         if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
             return False
         others = {o.name for o in self._roles.optimizers}
         return value.func.attr in ("reset", "step") and ast.unparse(value.func.value) not in others
 
-    def _passed(self, param: str, function: ast.FunctionDef) -> Iterator[Kind | None]:
+    def _kinds_passed(self, param: str, function: ast.FunctionDef) -> Iterator[Kind | None]:
         """The kinds that calls pass for a parameter, if every use of the function is a call or an alias."""
         parents = self._tree.parents
         owner = parents[function]

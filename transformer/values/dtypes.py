@@ -45,7 +45,7 @@ class Dtypes:
                 key = node.slice.value if isinstance(node.slice, ast.Constant) else None
                 return facts.storage_dtypes.get(str(key)) in FLOAT32
             return self._float32(node.value, stmt)
-        return isinstance(node, ast.Call) and self._call(node, stmt)
+        return isinstance(node, ast.Call) and self._call_is_float32(node, stmt)
 
     def _float32_or_number(self, node: ast.expr, stmt: ast.stmt) -> bool:
         number = isinstance(node, ast.Constant) or not self._tensors.tensor_at(node, stmt)
@@ -68,7 +68,7 @@ class Dtypes:
         around = [*tree.ancestors(node), *(tree.ancestors(helper.call) if helper else ())]
         return any(map(roles.is_autocast, around))
 
-    def _call(self, node: ast.Call, stmt: ast.stmt) -> bool:
+    def _call_is_float32(self, node: ast.Call, stmt: ast.stmt) -> bool:
         roles = self._roles
         tree = roles.tree
         if self._tensors.produced(node):

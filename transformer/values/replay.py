@@ -78,7 +78,11 @@ def is_steady(roles: Roles, name: str, call: ast.stmt, captured: Collection[str]
         if stmt is None:
             return False
         given = list(values(stmt, name))
-        if given and all(_is_number(roles, v) for v in given) and roles.outermost not in roles.tree.ancestors(stmt):
+        if (
+            given
+            and all(_is_constant_or_option(roles, v) for v in given)
+            and roles.outermost not in roles.tree.ancestors(stmt)
+        ):
             numbers.append(stmt)
         elif given and all(
             _is_sample(roles, v)
@@ -92,7 +96,7 @@ def is_steady(roles: Roles, name: str, call: ast.stmt, captured: Collection[str]
     return all(_exclude(roles, number, other) for number in numbers for other in found)
 
 
-def _is_number(roles: Roles, value: ast.expr) -> bool:
+def _is_constant_or_option(roles: Roles, value: ast.expr) -> bool:
     option = isinstance(value, ast.Attribute) and holds_options(roles.tree, value.value, roles.scope)
     constant = isinstance(value, ast.Constant) and isinstance(value.value, (int, float))
     return constant or (option and roles.changed_by_training(value) is None)

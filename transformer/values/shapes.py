@@ -66,7 +66,7 @@ class Shapes:
         return f"{text} of {helper.function.name}()" if names_in([node]) & helper.own else text
 
     def _rank(self, node: ast.expr, stmt: ast.stmt) -> int | None:
-        made = self._made(node, stmt)
+        made = self._leading_sizes(node, stmt)
         if made is not None:
             return len(made[0]) if made[1] else None
         if isinstance(node, ast.Name):
@@ -90,7 +90,7 @@ class Shapes:
         return None
 
     def _rows(self, node: ast.expr, stmt: ast.stmt) -> str | None:
-        made = self._made(node, stmt)
+        made = self._leading_sizes(node, stmt)
         if made is not None:
             return made[0][0] if made[0] else None
         if isinstance(node, ast.Name):
@@ -116,7 +116,7 @@ class Shapes:
             return self._rows(like, stmt) if like is not None else None
         return None
 
-    def _made(self, node: ast.expr, stmt: ast.stmt) -> tuple[list[str], bool] | None:
+    def _leading_sizes(self, node: ast.expr, stmt: ast.stmt) -> tuple[list[str], bool] | None:
         """The sizes that an allocation or a storage entry begins with, and whether these are all."""
         facts = self._roles.history
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == facts.storage:

@@ -55,7 +55,7 @@ class Tensors:
 
     def tensor_before(self, name: str, stmt: ast.stmt) -> bool:
         """Whether a name is a tensor just before `stmt`."""
-        return self._all(name, self.bindings(name, stmt))
+        return self._all_are_tensors(name, self.bindings(name, stmt))
 
     def tensors_before(self, name: str, stmt: ast.stmt) -> bool:
         """Whether a name is a tensor, or a tuple of tensors by a tuple display, just before `stmt`."""
@@ -67,7 +67,7 @@ class Tensors:
 
     def tensor_after(self, name: str, stmt: ast.stmt) -> bool:
         """Whether a name is a tensor just after `stmt`."""
-        return self._all(name, self._roles.reaching(self._roles.scope).after(name, stmt))
+        return self._all_are_tensors(name, self._roles.reaching(self._roles.scope).after(name, stmt))
 
     def produced(self, node: ast.AST) -> bool:
         """Whether a node calls a network, its method or an alias of it; the results are new tensors."""
@@ -119,7 +119,7 @@ class Tensors:
         scope = self._tree.scope_of(stmt)
         return self._roles.called_once.get(scope) if isinstance(scope, ast.FunctionDef) else None
 
-    def _all(self, name: str, bindings: Iterable[ast.stmt | None]) -> bool:
+    def _all_are_tensors(self, name: str, bindings: Iterable[ast.stmt | None]) -> bool:
         found = list(bindings)
         return bool(found) and all(b is not None and self._binds_tensor(name, b) for b in found)
 
@@ -134,11 +134,11 @@ class Tensors:
         return bool(found) and all(
             all(self._tensor(part, stmt) for part in v.elts)
             if isinstance(v, ast.Tuple)
-            else self._returned(name, v, tuples=True)
+            else self._is_extracted(name, v, tuples=True)
             for v in found
         )
 
-    def _returned(self, name: str, value: ast.expr, *, tuples: bool = False) -> bool:
+    def _is_extracted(self, name: str, value: ast.expr, *, tuples: bool = False) -> bool:
         """Whether a value is a call of an extracted function that returns a tensor, or a tuple of them, as `name`."""
         function = (
             self._functions.get(value.func.id)
@@ -176,7 +176,7 @@ class Tensors:
             pieces = isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr
             return pieces in ("split", "chunk", "unbind") and self._tensor(value, stmt)
         if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in self._functions:
-            return self._returned(name, value)
+            return self._is_extracted(name, value)
         if isinstance(value, ast.Call) and self.produced(value):
             return _result(self._roles, stmt, value, name)
         if self._is_env(value, "step"):
@@ -287,7 +287,7 @@ class Tensors:
             inner = self._of_comprehension(node, stmt)
             return self.tensor_before(node.id, stmt) if inner is None else inner
         if isinstance(node, ast.Call):
-            return self._call(node, stmt)
+            return self._call_is_tensor(node, stmt)
         if isinstance(node, ast.Subscript):
             storage = self._roles.history.storage
             if isinstance(node.value, ast.Name) and node.value.id == storage:
@@ -342,13 +342,13 @@ class Tensors:
             return bool(found) and all(
                 self._tensor(v.elts[at], stmt)
                 if isinstance(v, ast.Tuple) and isinstance(at, int) and at in range(len(v.elts))
-                else self._returned(name, v, tuples=True) or self._yields(name, v, stmt)
+                else self._is_extracted(name, v, tuples=True) or self._yields(name, v, stmt)
                 for v in found
             )
 
         return self._once(f"{name}[{at}]", stmt, holds)
 
-    def _call(self, node: ast.Call, stmt: ast.stmt) -> bool:
+    def _call_is_tensor(self, node: ast.Call, stmt: ast.stmt) -> bool:
         if self.produced(node) or self._is_env(node, "reset"):
             return True
         if self._is_env(node, "step"):

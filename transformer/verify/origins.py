@@ -41,7 +41,9 @@ class Origins:
     def expressions(self, value: ast.expr, depth: int = _DEEP) -> Iterator[ast.expr]:
         """Everything that an expression's value is computed from, itself first, except called functions."""
         yield value
-        for assigned in {v: None for node in _leaves(value) for v in self._values.get(_key(node), ())} if depth else ():
+        for assigned in (
+            {v: None for node in _names_in(value) for v in self._values.get(_key(node), ())} if depth else ()
+        ):
             yield from self.expressions(assigned, depth - 1)
 
     def options(self, value: ast.expr) -> list[Option]:
@@ -49,7 +51,7 @@ class Origins:
         found = {
             self._options[node.attr]: None
             for part in self.expressions(value)
-            for node in _leaves(part)
+            for node in _names_in(part)
             if isinstance(node, ast.Attribute) and node.attr in self._options and _key(node) not in self._values
         }
         return list(found)
@@ -125,6 +127,6 @@ def _value_nodes(value: ast.expr) -> Iterator[ast.AST]:
             waiting[:0] = [n for n in ast.iter_child_nodes(node) if not isinstance(n, ast.expr_context)]
 
 
-def _leaves(value: ast.expr) -> Iterator[ast.Name | ast.Attribute]:
+def _names_in(value: ast.expr) -> Iterator[ast.Name | ast.Attribute]:
     """The names and attributes that an expression reads."""
     return (node for node in _value_nodes(value) if isinstance(node, (ast.Name, ast.Attribute)))

@@ -89,14 +89,16 @@ def draws_at_random(source: str, options: Iterable[Option]) -> list[Option]:
     tree = parse(source)
     origins, found = Origins(tree, options), dict[Option, None]()
     for node in ast.walk(tree):
-        if isinstance(node, (ast.If, ast.IfExp)) and any(_draws(n) for n in ast.walk(node) if n is not node.test):
+        if isinstance(node, (ast.If, ast.IfExp)) and any(
+            _samples_action(n) for n in ast.walk(node) if n is not node.test
+        ):
             compared = (n for n in ast.walk(node.test) if isinstance(n, ast.Compare) and _is_ordering(n))
             values = (value for n in compared for value in (n.left, *n.comparators))
             found |= dict.fromkeys(o for value in values for o in origins.by_arithmetic(value))
     return [option for option in found if type(option.value) in (int, float)]
 
 
-def _draws(node: ast.AST) -> bool:
+def _samples_action(node: ast.AST) -> bool:
     """Whether a node is `env.action_space.sample()`."""
     func = node.func if isinstance(node, ast.Call) else None
     sampled = isinstance(func, ast.Attribute) and func.attr == "sample"
@@ -181,7 +183,7 @@ class _Search:
         self._sites = sites
         self._lines = {(site.line, site.kind) for site in sites}
 
-    def _calls(self, kind: str | None = None) -> Iterator[ast.Call]:
+    def _calls_with_site(self, kind: str | None = None) -> Iterator[ast.Call]:
         """All calls, or those in lines with a site of this kind."""
         for node in ast.walk(self._tree):
             if isinstance(node, ast.Call) and (kind is None or (node.lineno, kind) in self._lines):
@@ -201,7 +203,7 @@ class _Search:
 
     def rates(self) -> _Found:
         """The learning rates of optimizers."""
-        given = [k.value for call in self._calls() for k in call.keywords if k.arg == "lr"]
+        given = [k.value for call in self._calls_with_site() for k in call.keywords if k.arg == "lr"]
         groups = [node for node in ast.walk(self._tree) if isinstance(node, ast.Dict)]
         for group in groups:
             keys = (k.value if isinstance(k, ast.Constant) else None for k in group.keys)
@@ -213,7 +215,7 @@ class _Search:
         yield from self._scaled(
             (
                 value
-                for call in self._calls("clip")
+                for call in self._calls_with_site("clip")
                 for value in (*call.args, *(k.value for k in call.keywords if k.arg in _BOUNDS))
                 if not isinstance(value, ast.Constant)
             ),
@@ -222,7 +224,7 @@ class _Search:
 
     def norms(self) -> _Found:
         """The limits on gradients."""
-        for call in self._calls("norm"):
+        for call in self._calls_with_site("norm"):
             least, largest = self._amounts(call, "norm") or (math.inf, math.inf)
             between = (least * largest) ** 0.5  # so that some are clipped
             limits = (*call.args[1:2], *(k.value for k in call.keywords if k.arg in ("max_norm", "clip_value")))
@@ -271,7 +273,7 @@ class _Search:
 
     def minibatches(self) -> _Found:
         """The options that divide a batch without a remainder."""
-        for call in self._calls("parts"):
+        for call in self._calls_with_site("parts"):
             total, part = (int(n) for n in self._amounts(call, "parts") or (0, 1))
             if total % part or not total:
                 continue

@@ -98,7 +98,7 @@ class _Ranks:
 
     def climb(self, names: Sequence[str]) -> Iterator[Check]:
         """The checks, up to the first that is not equal."""
-        ends = {BY_HAND: self._by_hand, f"-{FLAGS_ON}": self._uncompiled, f"-{COMPILED}": self._compiled}
+        ends = {BY_HAND: self._by_hand, f"-{FLAGS_ON}": self._uncompiled, f"-{COMPILED}": self._compare_compiled}
         for name in names:
             climb = self._one_rank if name == ONE_RANK else self._alike
             climb = next((check for end, check in ends.items() if name.endswith(end)), climb)
@@ -150,7 +150,7 @@ class _Ranks:
         before = training_alone(self._ranks)
         return recorded_check(name, before, recording, compare(before, recording))
 
-    def _compiled(self, name: str) -> Check:
+    def _compare_compiled(self, name: str) -> Check:
         """Compare compiled functions with eager ones in all processes."""
         options = find_flags(self._task.converted).options(["compile"])
         if options is None:

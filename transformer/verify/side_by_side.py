@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeVar
 
+from transformer.conversion.of_files import processors
 from transformer.verify.run import Run
 from transformer.verify.server import Server
 
@@ -17,11 +18,6 @@ MOST = 4
 """The default maximum of simultaneous runs: each takes as much memory as training."""
 
 _Outcome = TypeVar("_Outcome")
-
-
-def processors() -> int:
-    """The number of processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager

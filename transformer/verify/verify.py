@@ -252,7 +252,7 @@ class _Checks:
         timed = self._usual.timed() if self._task.find_timed else frozenset()
         for name in checks.through(self._check_names):
             if name == OTHER_ARGUMENTS and self._blocked("") is None:
-                found = self._others()
+                found = self._other_checks()
                 others = [comparison for comparison, _ in found]
                 self._begin_compiled(others)
                 self._begin(self._check_names)
@@ -335,7 +335,7 @@ class _Checks:
         failed = next((r.name for r in self._checks if r.status in ("different", "failed")), None)
         return None if failed is None else Check(name, "not run", reason=f"{failed} comes first")
 
-    def _others(self) -> list[tuple[_Comparison, dict[str, Pending]]]:
+    def _other_checks(self) -> list[tuple[_Comparison, dict[str, Pending]]]:
         """The original with arguments that exercise more of it, and with short episodes; each with started checks."""
         original = self._task.original
         source = original.source or text.read(original.script).content
@@ -485,7 +485,7 @@ class _Comparison:
 
     def flags_off(self, name: str, source: str) -> Pending:
         """The check of a script with its flags off."""
-        return self._named(self._recorded(name, replace(self.run, source=source)))
+        return self._with_suffix(self._recorded(name, replace(self.run, source=source)))
 
     def with_workers(self) -> Pending:
         """The check of the converted script with its environments in worker processes."""
@@ -500,7 +500,7 @@ class _Comparison:
                 check = Check(WORKERS, "not run", reason=reason)
             return check
 
-        return self._named(judge)
+        return self._with_suffix(judge)
 
     def with_precision(self, name: str) -> Pending:
         """The check of the converted script in lower precision.
@@ -542,7 +542,7 @@ class _Comparison:
         options = flags.options(wanted)
         if options is None:
             absent = " and no ".join(f"--{flag}" for flag in wanted if flag not in flags.by_use)
-            return self._named(_not_run(name, f"the converted script has no {absent}"))
+            return self._with_suffix(_not_run(name, f"the converted script has no {absent}"))
         run = replace(self.run, source=self._task.converted, args=(*self.run.args, *options))
         emulated = "cudagraphs" in wanted and not self.original.versions["cuda"]
         if emulated and self.run.processes is not None:
@@ -559,7 +559,7 @@ class _Comparison:
                 return Check(name, "not run", reason=reason)
             return replace(check, status="emulated") if emulated and check.status == "equal" else check
 
-        return self._named(judge)
+        return self._with_suffix(judge)
 
     def compiled_calls(self) -> Pending:
         """The check of compiled functions, call by call, without logs, which show the rounding of longer steps."""
@@ -573,9 +573,9 @@ class _Comparison:
             except RunFailed as failure:
                 return self._crashed(COMPILED, failure)
 
-        return self._named(judge)
+        return self._with_suffix(judge)
 
-    def _named(self, pending: Pending) -> Pending:
+    def _with_suffix(self, pending: Pending) -> Pending:
         def judge() -> Check:
             check = pending()
             return replace(check, name=with_end(check.name, self.suffix))

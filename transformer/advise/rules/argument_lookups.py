@@ -48,16 +48,16 @@ def _arguments(study: Study) -> set[str]:
     """Names of the script's arguments: parsed ones, or an instance of a dataclass of the file."""
     found: set[str] = set()
     for stmt in statements(study.tree.root.body):
-        found |= _parsed(study, stmt)
+        found |= _parsed_arguments(study, stmt)
     for node in study.tree.nodes:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             for stmt in statements(node.body):
-                found |= _parsed(study, stmt)
+                found |= _parsed_arguments(study, stmt)
             found |= {a.arg for a in node.args.args if a.arg in ("args", "cfg", "config")}
     return found
 
 
-def _parsed(study: Study, stmt: ast.stmt) -> set[str]:
+def _parsed_arguments(study: Study, stmt: ast.stmt) -> set[str]:
     if not isinstance(stmt, ast.Assign) or not isinstance(stmt.value, ast.Call):
         return set()
     func = stmt.value.func

@@ -21,7 +21,7 @@ def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
         if isinstance(node, ast.JoinedStr):
             shown = [v.value for v in node.values if isinstance(v, ast.FormattedValue)]
         elif isinstance(node, ast.Call) and _reports(study, node):
-            shown = list(_values(node))
+            shown = list(_printed(node))
         else:
             continue
         for value in shown:
@@ -36,7 +36,7 @@ def _reports(study: Study, call: ast.Call) -> bool:
     return method(call) in REPORTS | {"format"} and not study.qualified(call.func).startswith(("torch", "numpy"))
 
 
-def _values(call: ast.Call) -> Iterator[ast.expr]:
+def _printed(call: ast.Call) -> Iterator[ast.expr]:
     for argument in (*call.args, *(k.value for k in call.keywords)):
         if isinstance(argument, ast.Dict):
             yield from argument.values

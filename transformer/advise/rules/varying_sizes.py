@@ -17,7 +17,7 @@ def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
     """Calls of such functions, and selections by a mask."""
     for node in study.tree.nodes:
         if isinstance(node, ast.Call):
-            found = _call(study, node)
+            found = _result_varies(study, node)
         elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
             found = isinstance(node.slice, ast.Compare) and study.tensor(node.slice) and study.tensor(node.value)
         else:
@@ -28,7 +28,7 @@ def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
             yield node, f"the size of {study.text(node)} depends on values: it waits for the device {heat.where}", None
 
 
-def _call(study: Study, call: ast.Call) -> bool:
+def _result_varies(study: Study, call: ast.Call) -> bool:
     root, _, name = study.qualified(call.func).rpartition(".")
     if root == "torch":
         alone = name == "where" and len(call.args) == 1 and not call.keywords

@@ -26,7 +26,9 @@ def instrument_imports(job: Job) -> None:
     def told(loader: SourceFileLoader, name: str) -> CodeType | None:
         path = Path(loader.get_filename(name))
         real = str(path.resolve())
-        return _compile(path, job.others.get(real, []), _phases(job, real)) if real in files else get_code(loader, name)
+        return (
+            _compile(path, job.others.get(real, []), _phases_in(job, real)) if real in files else get_code(loader, name)
+        )
 
     SourceFileLoader.get_code = told  # type: ignore[method-assign, assignment]
 
@@ -41,10 +43,10 @@ def compile_with_stopwatch(job: Job) -> CodeType:
         SyntaxError: the file is not Python.
         ValueError: a statement or call was not found at its position.
     """
-    return _compile(Path(job.script), job.env_steps, _phases(job, None))
+    return _compile(Path(job.script), job.env_steps, _phases_in(job, None))
 
 
-def _phases(job: Job, file: str | None) -> Phases:
+def _phases_in(job: Job, file: str | None) -> Phases:
     return job.phases if job.phases_in == file else {}
 
 
@@ -76,14 +78,14 @@ def _enclose(tree: ast.Module, phase: str, first: tuple[int, ...], last: tuple[i
             starts = [(stmt.lineno, stmt.col_offset) for stmt in block if isinstance(stmt, ast.stmt)]
             if first in starts and last in starts:
                 end = starts.index(last)
-                block.insert(end + 1, _enter("other", block[end]))
+                block.insert(end + 1, _statement_that_enters("other", block[end]))
                 begin = starts.index(first)
-                block.insert(begin, _enter(phase, block[begin]))
+                block.insert(begin, _statement_that_enters(phase, block[begin]))
                 return
     raise ValueError(f"no statements for {phase} at lines {first[0]} to {last[0]}")
 
 
-def _enter(phase: str, place: ast.stmt) -> ast.stmt:
+def _statement_that_enters(phase: str, place: ast.stmt) -> ast.stmt:
     function = ast.Attribute(_stopwatch(place), "enter", ast.Load())
     return ast.copy_location(ast.Expr(ast.Call(function, [ast.Constant(phase)], [])), place)
 

@@ -29,9 +29,9 @@ class Meanings:
             self._imported[file] = {}
             for stmt in file.imports:
                 if file.tree.scope_of(stmt) is file.tree.root and not is_future(stmt):
-                    self._add(file, stmt)
+                    self._add_import(file, stmt)
 
-    def _add(self, file: File, stmt: Import) -> None:
+    def _add_import(self, file: File, stmt: Import) -> None:
         known = self._imported[file]
         local = dict(named(file.path, self.gathered.roots, stmt))
         for alias in stmt.names:

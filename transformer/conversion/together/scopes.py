@@ -26,7 +26,7 @@ class Scopes:
         self.used: set[str] = set()
         self.local: set[str] = set()
         self.rebound = {name for node in tree.of(ast.Global) for name in node.names}
-        self._read(symtable.symtable(tree.code, "script", "exec"))
+        self._add_names(symtable.symtable(tree.code, "script", "exec"))
         annotations = [
             a for n in tree.nodes for a in (getattr(n, "annotation", None), getattr(n, "returns", None)) if a
         ]
@@ -36,10 +36,10 @@ class Scopes:
         self.used -= future
         self.lines: dict[str, int] = {}
         """The first line that binds a name, other than by an import."""
-        for name, line in _bindings(tree.root):
+        for name, line in _bound_in_module(tree.root):
             self.lines[name] = min(line, self.lines.get(name, line))
 
-    def _read(self, table: symtable.SymbolTable) -> None:
+    def _add_names(self, table: symtable.SymbolTable) -> None:
         module = table.get_type() == "module"
         for symbol in table.get_symbols():
             name = symbol.get_name()
@@ -53,7 +53,7 @@ class Scopes:
                 if table.get_type() == "class" and symbol.is_referenced():
                     self.used.add(name)  # before it is bound there it is the module's
         for inner in table.get_children():
-            self._read(inner)
+            self._add_names(inner)
 
     def place(self, name: str) -> int:
         """The line that binds a name in the module, or otherwise uses it first."""
@@ -65,7 +65,7 @@ class Scopes:
         return min((n.lineno for n in self._tree.of(ast.Name) if n.id == name), default=1)
 
 
-def _bindings(node: ast.AST) -> Iterator[tuple[str, int]]:
+def _bound_in_module(node: ast.AST) -> Iterator[tuple[str, int]]:
     """Names that a module binds outside functions and classes, except by imports; includes those of comprehensions."""
     for child in children(node):
         if isinstance(child, DEFINITIONS):
@@ -79,4 +79,4 @@ def _bindings(node: ast.AST) -> Iterator[tuple[str, int]]:
             yield child.name, child.lineno
         elif isinstance(child, ast.MatchMapping) and child.rest:
             yield child.rest, child.lineno
-        yield from _bindings(child)
+        yield from _bound_in_module(child)

@@ -55,7 +55,7 @@ def execute(program: Program, pace: Pace | None) -> None:
     if str(program.text) != file:
         _stand_in(program, file)
         os.environ[VARIABLE] = json.dumps([file, str(program.text)])
-    exec(_compiled(program, pace), module.__dict__)
+    exec(_code_of(program, pace), module.__dict__)
 
 
 def become_spawned() -> tuple[Any, str]:
@@ -68,10 +68,10 @@ def become_spawned() -> tuple[Any, str]:
     except (Damaged, OSError) as error:
         sys.exit(f"lean-convert: the conversion that is running was damaged: {error}")
     _stand_in(program, file)
-    return _compiled(program, None), file
+    return _code_of(program, None), file
 
 
-def _compiled(program: Program, pace: Pace | None) -> Any:
+def _code_of(program: Program, pace: Pace | None) -> Any:
     if pace is not None and program.facts.loop is not None:
         return compile_with(pace, program.source, str(program.text), program.facts.loop, program.facts.counter)
     return compile(program.source, str(program.text), "exec", dont_inherit=True)

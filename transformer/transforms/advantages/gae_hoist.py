@@ -136,7 +136,7 @@ class Hoist:
             for name in access(s).binds
         }
         """Names of methods and class attributes: an attribute of such a name may be a different number each time."""
-        self.changed = self._changed()
+        self.changed = self._changed_memory()
         """Names whose memory a turn changes other than by storing its result."""
         ranks = {self.shapes.rank(n.value) for s in loop.body for n in ast.walk(s)
                  if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)} - {None}  # fmt: skip
@@ -291,7 +291,7 @@ class Hoist:
         above = body[: body.index(stmt) + 1]
         return sum(_binds(s, name) for s in body) == 1 and not any(_reads(s, name) for s in above)
 
-    def _changed(self) -> set[str]:
+    def _changed_memory(self) -> set[str]:
         """Names that share memory with one that a turn changes in place, except the arrays of results."""
         results = {n.id for s in self.loop.body for n in ast.walk(s) if isinstance(n, ast.Name)
                    and isinstance(self.tree.parents[n], ast.Subscript) and n.id in self.written}  # fmt: skip

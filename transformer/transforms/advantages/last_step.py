@@ -82,7 +82,7 @@ def _peel(state: State, edits: Edits, loop: ast.For) -> None:
     last, others = (branch.body, branch.orelse) if is_last else (branch.orelse, branch.body)
     if all(choices(s) is not None for s in last):
         raise NotNeeded("its branch only chooses values")
-    _check(roles, loop, count)
+    _check_loop(roles, loop, count)
     text = f"{tree.text(count)} - 1"
     first = [edits.lines_of(stmt) for stmt in last]
     first[0] = without_blank_lines(first[0])
@@ -91,7 +91,7 @@ def _peel(state: State, edits: Edits, loop: ast.For) -> None:
     edits.replace(branch, [edits.lines_of(stmt) for stmt in others])
 
 
-def _check(roles: Roles, loop: ast.For, count: ast.expr) -> None:
+def _check_loop(roles: Roles, loop: ast.For, count: ast.expr) -> None:
     """Check that only the loop sets the index and the number of steps, and nothing leaves it.
 
     Raises:

@@ -107,7 +107,7 @@ def apply(state: State) -> Rewrite:
     options, flag = tree.names.fresh("options"), facts.flags["compile"]
     both = next((s for s in roles.setup if isinstance(s, ast.If) and tree.text(s.test) == facts.any_flag), None)
     computing, any_checks = computes_to_check(tree), may_make(roles)
-    checks = any_checks and may_make(roles, list(_compiled(roles, functions)))
+    checks = any_checks and may_make(roles, list(_compiled_nodes(roles, functions)))
     if computing is not None:
         notes.append(
             f"{tree.text(computing)} (line {computing.lineno}) keeps what it computes to check its arguments, so it "
@@ -139,7 +139,7 @@ def apply(state: State) -> Rewrite:
     code = render(
         "compile",
         policy=acting,  # called in each step; the other is called once per rollout
-        steady=_is_known(roles) and _is_steady(roles),
+        steady=_is_known(roles) and _policy_is_steady(roles),
         functions=functions,
         kept=kept,
         options=options,
@@ -447,7 +447,7 @@ def _asks_groups(function: ast.FunctionDef) -> bool:
     return any(isinstance(n, ast.Attribute) and n.attr == "param_groups" for n in walk(function))
 
 
-def _compiled(roles: Roles, functions: Sequence[str]) -> Iterator[ast.AST]:
+def _compiled_nodes(roles: Roles, functions: Sequence[str]) -> Iterator[ast.AST]:
     """The nodes of all compiled code: these functions, the code that chooses the actions, and what they may call."""
     history = roles.history
     acting = [n for n in roles.tree.of(ast.FunctionDef) if n.name in (history.act, history.policy)]
@@ -468,7 +468,7 @@ def _may_draw(roles: Roles, functions: Sequence[str]) -> bool:
         ours = any(tree.constructor(c) or (tree.qualified(c.func) or "").startswith("torch.nn.") for c in calls)
         if not ours and path != "self":
             return True
-    for node in _compiled(roles, functions):
+    for node in _compiled_nodes(roles, functions):
         name = tree.qualified(node.func if isinstance(node, ast.Call) else node) or ""
         draws, whose = library_does(name) == "draws", role(name)
         known = draws or whose in ("plain", "tensors") or not isinstance(node, ast.Call)
@@ -483,7 +483,7 @@ def _is_known(roles: Roles) -> bool:
     return target is not None and target.partition(".")[0] not in roles.history.unsteady
 
 
-def _is_steady(roles: Roles) -> bool:
+def _policy_is_steady(roles: Roles) -> bool:
     """Whether the policy reads only its tensor arguments, parameters, and what never changes.
 
     All calls must have the same form: without guards, nothing would detect an omitted argument.

@@ -108,13 +108,13 @@ def _named_device(tree: Tree) -> ast.Call | None:
         given = [k.value for k in node.keywords if k.arg == "device"]
         if calls_method(node, "to"):
             given += node.args[:1]
-        own = (isinstance(n, ast.Name) or _is_own(tree, n) for n in given)
+        own = (isinstance(n, ast.Name) or _is_own_attribute(tree, n) for n in given)
         if any(own) or calls_method(node, "cuda") or tree.calls(node, "torch.device", "torch.set_default_device"):
             return node
     return None
 
 
-def _is_own(tree: Tree, node: ast.expr) -> bool:
+def _is_own_attribute(tree: Tree, node: ast.expr) -> bool:
     """Whether this is an attribute of a method's own object: no tensor's `x.device`."""
     own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
     return own and tree.class_of_self(node.value, tree.scope_of(node)) is not None  # type: ignore[attr-defined]

@@ -15,7 +15,7 @@ from transformer.recognition.roles import Kind, Roles
 from transformer.state import State
 from transformer.syntax.imports import add_below_imports, add_imports, is_standard
 from transformer.syntax.options import holds_options
-from transformer.syntax.query import calls_method, statements, walk
+from transformer.syntax.query import calls_method, is_text_line, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
@@ -83,7 +83,7 @@ def _join(state: State, edits: Edits, wanted: Sequence[str]) -> dict[str, str] |
     reader = _reader(state.roles, definition.fields) if definition else None
     if definition is None or reader is None:
         return None
-    flags, rollouts = _named(wanted, definition.fields), state.roles.kind == "on-policy"
+    flags, rollouts = _flag_names(wanted, definition.fields), state.roles.kind == "on-policy"
     edits.after(definition.last, render(definition.template, names=flags, rollouts=rollouts, **definition.values))
     return {flag: f"{reader}.{name}" for flag, name in flags.items()}
 
@@ -102,14 +102,14 @@ def add_flag(state: State, edits: Edits, flag: str) -> str | None:
         for node in tree.of(ast.Call):
             if calls_method(node, "add_argument") and destination(node) == last:
                 taken = {str(n.value)[2:].replace("-", "_") for n in tree.nodes if _is_option(n)}
-                names = _named([flag], taken)
+                names = _flag_names([flag], taken)
                 code = render("flags_argparse", parser=tree.text(node.func.value), names=names, rollouts=False)
                 edits.after(tree.statement(node), code)
                 return f"{reader}.{names[flag]}"
     return None
 
 
-def _named(wanted: Sequence[str], taken: Collection[str]) -> dict[str, str]:
+def _flag_names(wanted: Sequence[str], taken: Collection[str]) -> dict[str, str]:
     """The names of the flags, given the arguments whose names are taken."""
     return {flag: flag if flag not in taken else f"lean_{flag}" for flag in wanted}
 
@@ -119,7 +119,7 @@ def _beside(tree: Tree, edits: Edits, wanted: Sequence[str], rollouts: bool) -> 
     taken = {str(n.value)[2:].replace("-", "_") for n in tree.nodes if _is_option(n)}
     taken |= {n.arg for n in tree.of(ast.arg)}
     taken |= {ast.unparse(n.target) for n in tree.of(ast.AnnAssign)}
-    flags, names = tree.names.fresh("flags"), _named(wanted, taken)
+    flags, names = tree.names.fresh("flags"), _flag_names(wanted, taken)
     options = render("flags_argparse", parser=flags, names=names, rollouts=rollouts)
     alone = not _may_read_arguments(tree)
     add_imports(tree.root, edits, "import argparse", *(() if alone else ("import sys",)))
@@ -154,16 +154,12 @@ def _dataclass(tree: Tree) -> Definition | None:
                 continue
             last = cls.body[cls.body.index(fields[-1])]
             following = cls.body[cls.body.index(last) + 1 :][:1]
-            documented = any(_is_text(s) for s in cls.body[1:])
-            if following and _is_text(following[0]):
+            documented = any(is_text_line(s) for s in cls.body[1:])
+            if following and is_text_line(following[0]):
                 last = following[0]
             names = frozenset(ast.unparse(f.target) for f in fields)
             return Definition(last, names, "flags_dataclass", {"documented": "yes" if documented else ""})
     return None
-
-
-def _is_text(stmt: ast.stmt) -> bool:
-    return isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Constant) and isinstance(stmt.value.value, str)
 
 
 def _argparse(tree: Tree) -> Definition | None:

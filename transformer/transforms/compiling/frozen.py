@@ -57,7 +57,7 @@ def harmless_switches(roles: Roles, updates: Sequence[ast.FunctionDef]) -> dict[
     harmless: dict[ast.stmt, ast.FunctionDef | None] = {}
     for frozen in (s for s in found if not s.thaws):
         between, thawing = _until_thawed(roles, frozen, inside.get(frozen.stmt))
-        if thawing is None or not _is_steady(roles, frozen.network, found):
+        if thawing is None or not _stays_frozen(roles, frozen.network, found):
             continue
         update = inside.get(frozen.stmt)
         leaving = LEAVING if thawing not in inside else (*LEAVING, ast.Return)
@@ -116,7 +116,7 @@ def _until_thawed(
     return [], None
 
 
-def _is_steady(roles: Roles, network: str, switches: Collection[_Switch]) -> bool:
+def _stays_frozen(roles: Roles, network: str, switches: Collection[_Switch]) -> bool:
     """Whether nothing else freezes or unfreezes a network or a part of it, or asks what is frozen."""
     name = network.rpartition(".")[2]
     known = {n for s in switches for n in walk(s.stmt)}

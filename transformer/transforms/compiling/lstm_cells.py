@@ -185,7 +185,7 @@ def _of_class(tree: Tree, cls: ast.ClassDef) -> Iterator[_Steps]:
         raise Skip(f"{cls.name} has an LSTM, and is not a class at the top of the file derived only from nn.Module")
     methods = [s for s in cls.body if isinstance(s, ast.FunctionDef)]
     calls = [n for m in methods for n in walk(m) if isinstance(n, ast.Call) and tree.qualified(n.func) == LSTM]
-    lstms = [_attribute(tree, cls, call) for call in calls]
+    lstms = [_attribute_of_lstm(tree, cls, call) for call in calls]
     if len(lstms) != len(set(lstms)) or len(lstms) != sum(tree.qualified(n) == LSTM for n in walk(cls)):
         raise Skip(f"{cls.name} makes its LSTM in more than one place")
     found = []
@@ -198,7 +198,7 @@ def _of_class(tree: Tree, cls: ast.ClassDef) -> Iterator[_Steps]:
     yield from found
 
 
-def _attribute(tree: Tree, cls: ast.ClassDef, call: ast.Call) -> str:
+def _attribute_of_lstm(tree: Tree, cls: ast.ClassDef, call: ast.Call) -> str:
     """The attribute in which the constructor keeps a one-layer LSTM with biases, time first.
 
     Raises:
@@ -224,7 +224,7 @@ def _in_method(tree: Tree, cls: ast.ClassDef, method: ast.FunctionDef) -> Iterat
     if tree.class_of_self(ast.Name(own), method) is not cls or own in _bound(method.body):
         return
     for i, stmt in enumerate(method.body[1:-1], 1):
-        steps = _steps(stmt, own)
+        steps = _lstm_steps(stmt, own)
         if steps is None or not _is_empty_list(method.body[i - 1], steps.outputs):
             continue
         above, below = method.body[:i], method.body[i + 1]
@@ -237,7 +237,7 @@ def _in_method(tree: Tree, cls: ast.ClassDef, method: ast.FunctionDef) -> Iterat
             yield steps
 
 
-def _steps(loop: ast.stmt, own: str) -> _Steps | None:
+def _lstm_steps(loop: ast.stmt, own: str) -> _Steps | None:
     """The LSTM call of a loop in the form that cleanrl uses, with any names."""
     if not isinstance(loop, ast.For) or loop.orelse or len(loop.body) not in (2, 3):
         return None
@@ -260,21 +260,21 @@ def _steps(loop: ast.stmt, own: str) -> _Steps | None:
         if not isinstance(first, ast.Assign) or not isinstance(first.targets[0], ast.Name):
             return None
         named = first.targets[0].id
-        if not _is(first, f"{named} = {keep}") or named in {*others, state}:
+        if not _reads_as(first, f"{named} = {keep}") or named in {*others, state}:
             return None
         keep = named
         others.add(named)
     outputs = next((n for n in names_in([kept]) - {output}), "")
     cleared = f"({keep} * {state}[0], {keep} * {state}[1])"
-    known = _is(call, f"{output}, {state} = {own}.{func.attr}({step}.unsqueeze(0), {cleared})")
-    known = known and (_is(kept, f"{outputs} += [{output}]") or _is(kept, f"{outputs}.append({output})"))
+    known = _reads_as(call, f"{output}, {state} = {own}.{func.attr}({step}.unsqueeze(0), {cleared})")
+    known = known and (_reads_as(kept, f"{outputs} += [{output}]") or _reads_as(kept, f"{outputs}.append({output})"))
     several = len({step, done, state, outputs, own}) == 5 and output not in {done, state, outputs, own}
     if not known or not several or outputs in others or others & {"zip", "torch"}:
         return None
     return _Steps(loop, func.attr, zipped.args[0], zipped.args[1], state, output, frozenset(others), outputs)
 
 
-def _is(stmt: ast.stmt, text: str) -> bool:
+def _reads_as(stmt: ast.stmt, text: str) -> bool:
     """Whether a statement is equal to this text, however it is formatted."""
     return ast.dump(stmt) == ast.dump(ast.parse(text).body[0])
 

@@ -280,7 +280,7 @@ def _begun_outside(roles: Roles, update: ast.FunctionDef) -> ast.Call | None:
         own = (n for s in sorted(made, key=lambda s: s.lineno) for n in own_nodes(s))
         for node in (n for n in own if isinstance(n, ast.Call)):
             methods = tree.methods(node.func.attr) if isinstance(node.func, ast.Attribute) else ()
-            computes = _named(tree, node, set()) & parts or methods
+            computes = _names_within(tree, node, set()) & parts or methods
             if computes and not without_gradients(tree, node) and roles.get(Recorded).may_be(node):
                 return node
     return None
@@ -331,12 +331,12 @@ def _kept_by(roles: Roles, update: ast.FunctionDef, switches: Collection[ast.stm
     return None
 
 
-def _named(tree: Tree, code: ast.AST, seen: set[ast.AST]) -> set[str]:
+def _names_within(tree: Tree, code: ast.AST, seen: set[ast.AST]) -> set[str]:
     """The names and attributes in some code, and in the functions of the file that it calls by name."""
     seen.add(code)
     found = names_in([code]) | {n.attr for n in walk(code) if isinstance(n, ast.Attribute)}
     called = {tree.function_called(n) for n in walk(code) if isinstance(n, ast.Call)} - {None, *seen}
-    return found.union(*(_named(tree, function, seen) for function in called if function is not None))
+    return found.union(*(_names_within(tree, function, seen) for function in called if function is not None))
 
 
 def _is_shared(by_update: Mapping[ast.FunctionDef, list[_Pass]]) -> bool:
@@ -375,7 +375,7 @@ def _set_up(roles: Roles, edits: Edits, setups: list[tuple[_Pass, list[str], str
             there = " and ".join(tests)
             kept = f"{' = '.join(names)} = None\nif {there}:\n{textwrap.indent(text, '    ')}"
             always.append(kept if there else text)
-        elif len(made) == 1 and (test := _condition(roles, perhaps[0])) is not None:
+        elif len(made) == 1 and (test := _option_tested(roles, perhaps[0])) is not None:
             always.append(f"{' = '.join(names)} = None\nif {roles.tree.text(test)}:\n{textwrap.indent(text, '    ')}")
         elif len(made) > 1 or not isinstance(roles.scope, ast.Module):
             raise Skip(f"line {perhaps[0].lineno} makes an optimizer only under a condition")
@@ -388,7 +388,7 @@ def _set_up(roles: Roles, edits: Edits, setups: list[tuple[_Pass, list[str], str
     return elsewhere
 
 
-def _condition(roles: Roles, stmt: ast.stmt) -> ast.expr | None:
+def _option_tested(roles: Roles, stmt: ast.stmt) -> ast.expr | None:
     """The condition under which a statement of a training function runs, if it only tests the script's arguments."""
     outer = roles.tree.parents[stmt]
     if isinstance(roles.scope, ast.Module) or not isinstance(outer, ast.If) or outer not in roles.setup:

@@ -52,7 +52,7 @@ def read_with_graph(
             continue
         recorded_reads.add(text)
         leaves = {t for thing in computed for t in recorded.leaves(thing)}
-        owners = {name for call in _reached(roles, update, node, passes) for name in passes[call]}
+        owners = {name for call in _passes_back(roles, update, node, passes) for name in passes[call]}
         held = {t for o in roles.optimizers if o.name in owners for v in given(o) for t in world.reach(world.of(v))}
         if not leaves.isdisjoint(held):
             raise Skip(
@@ -62,7 +62,7 @@ def read_with_graph(
     return {text: nodes for text, nodes in found.items() if text in recorded_reads}
 
 
-def _reached(
+def _passes_back(
     roles: Roles, update: ast.FunctionDef, node: ast.expr, passes: Mapping[ast.Call, Collection[str]]
 ) -> Iterator[ast.Call]:
     """The passes that may go back through the value read at a node."""

@@ -43,12 +43,16 @@ def apply(state: State) -> Rewrite:
     """
     roles, tree = state.roles, state.tree
     found = [(target, value) for cls in roles.network_classes for target, value in _set_to_actions(roles, cls)]
-    shapes = [(target, value) for target, value in found if any(_shapes(tree, n) for n in _reads(tree, target.attr))]
+    shapes = [
+        (target, value)
+        for target, value in found
+        if any(_shapes(tree, n) for n in _reads_of_attribute(tree, target.attr))
+    ]
     if not shapes:
         raise NotNeeded("no network uses a space's number of actions as a size")
     edits = Edits(state.source)
     for target, value in shapes:
-        other = next((n for n in _reads(tree, target.attr) if not _is_size(tree, n)), None)
+        other = next((n for n in _reads_of_attribute(tree, target.attr) if not _is_size(tree, n)), None)
         if other is not None:
             raise Skip(f"line {other.lineno} reads {tree.text(other)} other than as a size")
         if target.attr in texts_of(tree):
@@ -66,7 +70,7 @@ def _set_to_actions(roles: Roles, cls: ast.ClassDef) -> Iterator[tuple[ast.Attri
     for stmt in walk(constructor):
         for target, value in pairwise(stmt) if isinstance(stmt, ast.Assign) else []:
             if isinstance(target, ast.Attribute) and tree.class_of_self(target.value, constructor) is cls:
-                if _is_number(tree, value) or _has_such_arguments(roles, cls, constructor, value):
+                if _is_number_of_actions(tree, value) or _has_such_arguments(roles, cls, constructor, value):
                     yield target, value
 
 
@@ -86,20 +90,20 @@ def _has_such_arguments(roles: Roles, cls: ast.ClassDef, constructor: ast.Functi
         given = bound.given.get(value.id) if bound is not None else None
         if isinstance(given, ast.Name):
             given = roles.only_value(given.id)
-        if given is None or not _is_number(tree, given):
+        if given is None or not _is_number_of_actions(tree, given):
             return False
     return bool(uses)
 
 
-def _is_number(tree: Tree, value: ast.expr) -> bool:
+def _is_number_of_actions(tree: Tree, value: ast.expr) -> bool:
     """Whether an expression is a space's number of actions: `envs.single_action_space.n`."""
     return isinstance(value, ast.Attribute) and value.attr == "n" and tree.last_name(value.value) in SPACES
 
 
-def _reads(tree: Tree, attribute: str) -> list[ast.Attribute]:
+def _reads_of_attribute(tree: Tree, attribute: str) -> list[ast.Attribute]:
     """The reads of attributes of that name, except spaces' numbers of actions."""
     named = [n for n in tree.of(ast.Attribute) if n.attr == attribute and isinstance(n.ctx, ast.Load)]
-    return [n for n in named if not _is_number(tree, n)]
+    return [n for n in named if not _is_number_of_actions(tree, n)]
 
 
 def _given_to(tree: Tree, read: ast.expr) -> ast.Call | None:

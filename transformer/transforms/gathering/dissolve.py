@@ -140,7 +140,7 @@ class _Module(cst.CSTTransformer):
             return updated_node
         if self._scope is not None:
             return cst.RemoveFromParent()
-        return cst.FlattenSentinel(self._functions(2))
+        return cst.FlattenSentinel(self._methods_as_functions(2))
 
     def leave_Attribute(  # noqa: N802
         self, original_node: cst.Attribute, updated_node: cst.Attribute
@@ -168,7 +168,7 @@ class _Module(cst.CSTTransformer):
         first = first.with_changes(leading_lines=updated_node.leading_lines)
         self.made[self._parts.stmt] = [first, *others]
         if self._scope is not None:
-            return cst.FlattenSentinel([*self._functions(1), first, *others])
+            return cst.FlattenSentinel([*self._methods_as_functions(1), first, *others])
         return cst.FlattenSentinel([first, *others])
 
     def _unbound(self) -> list[cst.SimpleStatementLine]:
@@ -195,7 +195,7 @@ class _Module(cst.CSTTransformer):
             texts.append(f"{param}={text}" if any(param == k.arg for k in creation.keywords) else text)
         return [*lines, _line(f"{self._init}({', '.join(texts)})")]
 
-    def _functions(self, gap: int) -> list[cst.BaseStatement]:
+    def _methods_as_functions(self, gap: int) -> list[cst.BaseStatement]:
         """The methods as functions, with the comments of the class above the first."""
         node = cast(cst.ClassDef, self._cls)
         pairs, parts = self._state.source.pairs, self._parts

@@ -164,12 +164,15 @@ def inlined(state: State, only: OnlyCall) -> State:
         apart = all(state.tree.names.builtin(n) == "range" for n in ranges)
         parts = [_under(ast.unparse(decorator), parts[0], apart=apart)]
     above = [f"{name} = {state.tree.text(value)}" for name, value in inlining.bindings]
-    lines = _returning(parts[-1], _parsed(_assigned(state.tree, inlining, renamed)))
+    lines = _returning(parts[-1], _lines_of_code(_assigning(state.tree, inlining, renamed)))
     for guarding, guard in reversed(list(zip(parts[:-1], inlining.guards, strict=True))):
         early = guard.body[0].value if isinstance(guard.body[0], ast.Return) else None
         otherwise = f"{given} = {_renamed(state.tree, early, renamed) if early else None}" if given else ""
-        lines = [*guarding[:-1], _under_the_opposite(guarding[-1], lines or _parsed("pass"), _parsed(otherwise))]
-    lines = [*_parsed("\n".join(above)), *lines]
+        lines = [
+            *guarding[:-1],
+            _under_the_opposite(guarding[-1], lines or _lines_of_code("pass"), _lines_of_code(otherwise)),
+        ]
+    lines = [*_lines_of_code("\n".join(above)), *lines]
     if doc and lines:
         comment = cst.EmptyLine(comment=cst.Comment(f"# {doc.splitlines()[0]}"))
         lines[0] = lines[0].with_changes(leading_lines=[comment, *lines[0].leading_lines])
@@ -192,7 +195,7 @@ def _under(context: str, lines: Sequence[Line], *, apart: bool) -> list[Line]:
 
     found, rest = list[Line](), list[Line]()
     for line in lines:
-        if apart and isinstance(line, cst.For) and isinstance(line.body, cst.IndentedBlock) and _steps(line):
+        if apart and isinstance(line, cst.For) and isinstance(line.body, cst.IndentedBlock) and _loop_steps_env(line):
             found += [inside(rest)] if rest else []
             body = inside(cast(Sequence[Line], line.body.body))
             found.append(line.with_changes(body=line.body.with_changes(body=[body])))
@@ -202,7 +205,7 @@ def _under(context: str, lines: Sequence[Line], *, apart: bool) -> list[Line]:
     return [*found, inside(rest)] if rest else found
 
 
-def _steps(loop: cst.For) -> bool:
+def _loop_steps_env(loop: cst.For) -> bool:
     """Whether a loop over a range of numbers steps an environment."""
     call, code = loop.iter, cst.Module([]).code_for_node(loop.body)
     ranges = isinstance(call, cst.Call) and isinstance(call.func, cst.Name) and call.func.value == "range"
@@ -340,7 +343,7 @@ def _declares(line: Line) -> bool:
     return bool(small) and all(isinstance(part, (cst.Global, cst.Nonlocal)) for part in small)
 
 
-def _assigned(tree: Tree, inlining: Inlining, renamed: _Rename) -> str:
+def _assigning(tree: Tree, inlining: Inlining, renamed: _Rename) -> str:
     """The statement that uses the results as the statement of the call did."""
 
     def text(value: ast.expr) -> str:
@@ -358,7 +361,7 @@ def _renamed(tree: Tree, value: ast.expr, renamed: _Rename) -> str:
     return cst.Module([]).code_for_node(cast(cst.BaseExpression, cst.parse_expression(code).visit(renamed)))
 
 
-def _parsed(code: str) -> list[Line]:
+def _lines_of_code(code: str) -> list[Line]:
     return lines_of(cst.parse_module(code)) if code else []
 
 
@@ -368,7 +371,7 @@ def _returning(lines: list[Line], last: list[Line]) -> list[Line]:
         return last
     end = lines[-1]
     if isinstance(end, cst.With) and isinstance(end.body, cst.IndentedBlock) and _ends_with_return(end):
-        inner = _returning(list(cast(Sequence[Line], end.body.body)), last) or _parsed("pass")
+        inner = _returning(list(cast(Sequence[Line], end.body.body)), last) or _lines_of_code("pass")
         return [*lines[:-1], end.with_changes(body=end.body.with_changes(body=inner))]
     if isinstance(end, cst.SimpleStatementLine) and isinstance(end.body[-1], cst.Return):
         kept = [end.with_changes(body=end.body[:-1])] if len(end.body) > 1 else []
@@ -397,11 +400,11 @@ class _Rename(Remembering):
 
     def on_visit(self, node: cst.CSTNode) -> bool:
         """Note names that are not variables."""
-        self._kept.update(self._others(node))
+        self._kept.update(self._names_of_others(node))
         return super().on_visit(node)
 
     @staticmethod
-    def _others(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    def _names_of_others(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         if isinstance(node, cst.Attribute):
             yield node.attr
         elif isinstance(node, cst.Arg) and node.keyword is not None:

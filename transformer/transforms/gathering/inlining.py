@@ -83,7 +83,7 @@ class _Planner:
         self.check()
         stmt = self.statement()
         given = self.given()
-        value = _returned(self.function)
+        value = _last_returned(self.function)
         targets = self.targets(stmt, value)
         names, bindings = self.choose(stmt, given, targets)
         results = [
@@ -472,6 +472,6 @@ def _tail(block: list[ast.stmt]) -> ast.stmt:
     return _tail(last.body) if isinstance(last, ast.With) else last
 
 
-def _returned(function: ast.FunctionDef) -> ast.expr | None:
+def _last_returned(function: ast.FunctionDef) -> ast.expr | None:
     last = _tail(function.body)
     return last.value if isinstance(last, ast.Return) else None

@@ -202,8 +202,8 @@ def call_to_inline(roles: Roles, calls: dict[ast.FunctionDef, OnlyCall]) -> Only
     loops = [
         loop
         for loop in (n for n in tree.nodes if isinstance(n, (ast.For, ast.While)))
-        if _steps(tree, calls, loop, roles.env_steps, environment)
-        and _steps(tree, calls, loop, roles.optimizer_steps, optimizer)
+        if _makes_a_step(tree, calls, loop, roles.env_steps, environment)
+        and _makes_a_step(tree, calls, loop, roles.optimizer_steps, optimizer)
     ]
     for loop in loops:
         inside = _entered(tree, calls, loop)
@@ -315,7 +315,7 @@ def _reaching(
     return found
 
 
-def _steps(
+def _makes_a_step(
     tree: Tree,
     calls: dict[ast.FunctionDef, OnlyCall],
     loop: Loop,

@@ -11,7 +11,7 @@ from functools import cached_property
 from transformer.dataflow.access import block_names, free_names, scope_access
 from transformer.dataflow.name_lookups import looks_up_names, texts_of
 from transformer.facts.torch_api import NO_GRAD
-from transformer.syntax.query import bind_arguments, first_parameter, is_read, names_in, parameters, walk
+from transformer.syntax.query import bind_arguments, first_parameter, has_decorator, is_read, names_in, parameters, walk
 from transformer.syntax.tree import Scope, Tree
 from transformer.transforms.gathering.inlining import Stays
 from transformer.transforms.gathering.only_calls import clears_gradients
@@ -98,7 +98,7 @@ class _Object:
         }
         assert self.init is not None
         stored[self.init] |= {names[n] for n in self.constants}
-        properties = frozenset(m.name for m in self.methods if _is(m, "property"))
+        properties = frozenset(m.name for m in self.methods if has_decorator(m, "property"))
         return Dissolved(
             cls=self.cls, creation=creation, stmt=stmt, name=name, scope=self.scope, init=self.init,
             methods=self.methods, names=names, constants=self.constants, properties=properties, passed=passed,
@@ -135,7 +135,7 @@ class _Object:
                 if self.tree.qualified(inner) not in (*NO_GRAD, "torch.enable_grad") and not plain:
                     raise Kept(f"line {decorator.lineno} decorates {method.name}()", "do in it what the decorator does")
             receiver = first_parameter(method)
-            if receiver is None and not _is(method, "staticmethod"):
+            if receiver is None and not has_decorator(method, "staticmethod"):
                 raise Kept(f"{method.name}() has no parameter for its object", "write @staticmethod above it")
             for node in walk(method):
                 if isinstance(node, (ast.ClassDef, ast.AsyncFunctionDef)):
@@ -429,10 +429,6 @@ def _constant(part: ast.stmt) -> tuple[str, ast.Constant] | None:
         if len(targets) == 1 and isinstance(targets[0], ast.Name):
             return targets[0].id, part.value
     return None
-
-
-def _is(method: ast.FunctionDef, decorator: str) -> bool:
-    return any(ast.unparse(d) == decorator for d in method.decorator_list)
 
 
 def _spells(part: ast.expr, name: str | None) -> bool:

@@ -108,12 +108,12 @@ def apply(state: State) -> Rewrite:
     anchor = roles.outermost if nested else top_level(tree, roles.outermost)
     for group in _groups(roles, reasons):
         try:
-            _check(roles, uses, group)
+            _check_networks(roles, uses, group)
         except Skip as skip:
             reasons.append(Skip(f"line {group[0].stmt.lineno}: {skip}"))
             continue
         function, targets, sources = (tree.names.fresh(n) for n in ("update_targets", "targets", "sources"))
-        lists = (_all([one.target for one in group]), _all([one.network for one in group]))
+        lists = (_all_parameters([one.target for one in group]), _all_parameters([one.network for one in group]))
         edits.before(roles.outermost, f"{targets} = {lists[0]}\n{sources} = {lists[1]}")
         moves = render("foreach_move", targets=targets, sources=sources, factors=group[0].factors)
         code = render("update_targets", function=function, moves=moves)
@@ -175,7 +175,7 @@ def _check_given(roles: Roles, function: ast.FunctionDef, loop: ast.For, network
         raise Skip("a parameter of the loop's last turn may be read after it")
 
 
-def _all(networks: Sequence[str]) -> str:
+def _all_parameters(networks: Sequence[str]) -> str:
     """A list of the parameters of all networks."""
     if len(networks) == 1:
         return f"list({networks[0]}.parameters())"
@@ -208,7 +208,7 @@ def _groups(roles: Roles, reasons: list[Skip]) -> Iterator[list[_Loop]]:
 def _by_state(roles: Roles, stmt: ast.For, found: ByState, reasons: list[Skip]) -> Iterator[list[_Loop]]:
     """The loop as a group of its own, if its factors are constant."""
     text = roles.tree.text
-    varying = [f for f in (found.kept, found.rate) if not _is_number(roles, f)]
+    varying = [f for f in (found.kept, found.rate) if not _is_number_for_run(roles, f)]
     if varying:
         reasons.append(Skip(f"line {stmt.lineno}: {text(varying[0])} is not known to be a constant number"))
         return
@@ -216,7 +216,7 @@ def _by_state(roles: Roles, stmt: ast.For, found: ByState, reasons: list[Skip]) 
     yield [_Loop(stmt, text(found.target), text(found.network), factors, found.besides)]
 
 
-def _check(roles: Roles, uses: NetworkUses, group: Sequence[_Loop]) -> None:
+def _check_networks(roles: Roles, uses: NetworkUses, group: Sequence[_Loop]) -> None:
     """Check that the networks keep their parameters, have equally many, and none is both updated and followed.
 
     Raises:
@@ -325,7 +325,7 @@ def _understood(roles: Roles, loop: ast.For, networks: dict[str, ast.expr]) -> _
     moved = moved_in_place(loop.body, [*networks], quiet=quiet)
     if moved is not None:
         for factor in filter(None, (moved.kept, moved.rate)):
-            if not _is_number(roles, factor):
+            if not _is_number_for_run(roles, factor):
                 raise Skip(f"{text(factor)} is not known to be a constant number")
         (source,) = (name for name in networks if name != moved.into)
         how = Factors(text(moved.kept) if moved.kept is not None else None, text(moved.rate), moved.by_alpha)
@@ -353,18 +353,18 @@ def _understood(roles: Roles, loop: ast.For, networks: dict[str, ast.expr]) -> _
     one_less = isinstance(rest, ast.BinOp) and isinstance(rest.op, ast.Sub) and is_number(rest.left, 1)
     if not (one_less and isinstance(rest, ast.BinOp) and unparse(rest.right) == unparse(rate)):
         raise Skip(f"{unparse(rest)} is not 1 - {unparse(rate)}")
-    if not _is_number(roles, rate):
+    if not _is_number_for_run(roles, rate):
         raise Skip(f"{unparse(rate)} is not known to be a constant number")
     return _Loop(loop, text(networks[into]), text(networks[other]), Factors(f"1 - {text(rate)}", text(rate)))
 
 
-def _is_number(roles: Roles, rate: ast.expr) -> bool:
+def _is_number_for_run(roles: Roles, rate: ast.expr) -> bool:
     """Whether an expression is one number for the whole run: a literal, an option, or a name set once to such a
     number."""
     if isinstance(rate, ast.Constant):
         return isinstance(rate.value, (int, float))
     if isinstance(rate, ast.BinOp):
-        return isinstance(rate.op, ast.Sub) and is_number(rate.left, 1) and _is_number(roles, rate.right)
+        return isinstance(rate.op, ast.Sub) and is_number(rate.left, 1) and _is_number_for_run(roles, rate.right)
     scope = roles.tree.scope_of(rate)
     if isinstance(rate, ast.Name) and isinstance(scope, ast.FunctionDef) and rate.id in parameters(scope):
         return scope is not roles.scope and roles.get(World).are_numbers(rate)  # any number, for each call
@@ -376,7 +376,7 @@ def _is_number(roles: Roles, rate: ast.expr) -> bool:
             pairs = pairwise(stmt) if isinstance(stmt, ast.Assign) and stmt in roles.tree.root.body else []
             value = next((v for target, v in pairs if target is stored[0] and isinstance(v, ast.Constant)), None)
         given = any(a.arg == rate.id for a in roles.tree.of(ast.arg))
-        return value is not None and len(stored) == 1 and not given and _is_number(roles, value)
+        return value is not None and len(stored) == 1 and not given and _is_number_for_run(roles, value)
     if not isinstance(rate, ast.Attribute):
         return False
     if holds_options(roles.tree, rate.value, roles.scope):

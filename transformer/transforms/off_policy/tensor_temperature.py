@@ -55,7 +55,7 @@ def apply(state: State) -> Rewrite:
     """
     roles, edits = state.roles, Edits(state.source)
     inside = [s for s in statements(roles.outermost.body) if isinstance(s, ast.Assign)]
-    names = dict.fromkeys(n for s in inside if _read(s) is not None for n in access(s).binds)
+    names = dict.fromkeys(n for s in inside if _exponential(s) is not None for n in access(s).binds)
     reasons: list[Skip] = []
     for name in names:
         try:
@@ -69,7 +69,7 @@ def apply(state: State) -> Rewrite:
     raise NotNeeded("no update computes a number that later updates read")
 
 
-def _read(stmt: ast.Assign) -> ast.expr | None:
+def _exponential(stmt: ast.Assign) -> ast.expr | None:
     """The `x.exp()` of `name = x.exp().item()`."""
     call = stmt.value
     plain = len(stmt.targets) == 1 and isinstance(stmt.targets[0], ast.Name)
@@ -91,7 +91,7 @@ def _rewrite(roles: Roles, edits: Edits, name: str) -> None:
     tree, tensors, dtypes = roles.tree, Tensors(roles), Dtypes(roles)
     regions = [s for region in roles.phases.regions for s in statements(region.statements)]
     stored = [s for s in statements(roles.scope.body) if name in access(s).binds]
-    read = {s: made for s in stored if isinstance(s, ast.Assign) and (made := _read(s)) is not None}
+    read = {s: made for s in stored if isinstance(s, ast.Assign) and (made := _exponential(s)) is not None}
     for stmt in stored:
         if stmt in read and stmt in regions:
             raise Skip(f"line {stmt.lineno} reads {name} in the middle of an update")

@@ -41,7 +41,7 @@ def hooks(roles: Roles) -> bool:
 
 def find_expression(roles: Roles) -> Expression | None:
     """The expression, in a function that chooses the actions; None if gradients may be used, or there is none."""
-    for function, cls in () if hooks(roles) else _functions(roles):
+    for function, cls in () if hooks(roles) else _acting_functions(roles):
         found: dict[tuple[str, tuple[str, ...]], list[ast.expr]] = {}
         computing = Computing(roles, function, cls, stays=True)
         for stmt in statements(function.body):
@@ -62,7 +62,7 @@ def find_expression(roles: Roles) -> Expression | None:
     return None
 
 
-def _functions(roles: Roles) -> Iterator[tuple[ast.FunctionDef, ast.ClassDef | None]]:
+def _acting_functions(roles: Roles) -> Iterator[tuple[ast.FunctionDef, ast.ClassDef | None]]:
     """Functions and methods, with their classes, that choose the actions and are not part of the learning."""
     tree = roles.tree
     deciding = [n for v in deciding_values(roles) for n in roles.reached([v]) if isinstance(n, ast.FunctionDef)]

@@ -87,13 +87,13 @@ def apply(state: State) -> Rewrite:
     tree, roles = state.tree, state.roles
     if state.history.policy is not None or state.history.act is not None:
         raise NotNeeded("the code that chooses the actions already has a name")
-    parts = [part for place in _places(roles) for part in _parts(roles, place)]
+    parts = [part for place in _bodies(roles) for part in _parts(roles, place)]
     expression = None if parts else find_expression(roles)
     if not parts and expression is None:
         raise Skip("the rollout does not choose the actions only by calls of a known network")
     what = overlooked(tree)
     if expression is not None and (what is None or not expression.unused):
-        return _named(state, expression)
+        return _with_method(state, expression)
     # With gradients, compiled code is one node of the graph: it keeps other tensors, and allows one backward pass
     same = [p for p in parts if _is_quiet(roles, p) and p.in_order]  # the same statements, in the same place
     if not same and what is not None:
@@ -138,7 +138,7 @@ def _fresh_name(tree: Tree) -> str:
     return name
 
 
-def _named(state: State, found: Expression) -> Rewrite:
+def _with_method(state: State, found: Expression) -> Rewrite:
     """The state in which a method of its own returns an expression."""
     tree, edits, name = state.tree, Edits(state.source), _fresh_name(state.tree)
     own = [] if found.cls is None else [first_parameter(found.function) or ""]
@@ -162,7 +162,7 @@ class _Place:
     """The statements to examine."""
 
 
-def _places(roles: Roles) -> Iterator[_Place]:
+def _bodies(roles: Roles) -> Iterator[_Place]:
     """Methods and functions that training runs outside the minibatches, and the training loop itself."""
     tree = roles.tree
     run, learning = {*roles.run_by_training}, {*roles.reached(roles.phases.updates[:1])}

@@ -42,7 +42,7 @@ class Computation:
             if stored or isinstance(node, (ast.Lambda, ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await)):
                 return f"line {node.lineno}"  # type: ignore[attr-defined]
             if isinstance(node, ast.Call) and not self._is_known(node, own):
-                inner = self._called(node, own)
+                inner = self._own_function(node, own)
                 if inner is None:
                     return f"line {node.lineno} calls {unparse(node.func)}()"
                 array = next((n for n in walk(inner) if calls_method(n, "numpy")), None)
@@ -52,7 +52,7 @@ class Computation:
                     return found
         return None
 
-    def _called(self, call: ast.Call, own: str | None) -> ast.FunctionDef | None:
+    def _own_function(self, call: ast.Call, own: str | None) -> ast.FunctionDef | None:
         """The method of the class that a call runs on its object, or the function of the file."""
         if calls_itself(call, own):
             return method_of(self._class, "forward") if self._is_module else None

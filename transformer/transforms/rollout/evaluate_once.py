@@ -98,7 +98,7 @@ def apply(state: State) -> Rewrite:
     observations = _whole(records, step.observation, same)
     actions = _whole(records, step.targets[step.place], [".flatten()"] if step.flat else [])
     late = _late(roles, rollout, step, records)
-    values = _values(roles, rollout, step, records)
+    values = _postponable(roles, rollout, step, records)
     if not late and not values:
         raise NotNeeded("the steps record only the actions of the policy's results")
     _check_sizes(roles, [observations, actions], [*late, *(key for value in values for key in value.keys)])
@@ -176,7 +176,7 @@ def _entered(tree: Tree, stmt: ast.stmt, rollout: ast.For) -> list[ast.expr]:
     return [item.context_expr for block in around for item in block.items]
 
 
-def _values(roles: Roles, rollout: ast.For, step: Step, records: Records) -> list[Value]:
+def _postponable(roles: Roles, rollout: ast.For, step: Step, records: Records) -> list[Value]:
     """Calls of known networks for the observations whose results can wait for the end of the rollout."""
     tree, found = roles.tree, list[Value]()
     live = Liveness.of(roles.scope.body, NONE, roles.counted).after[rollout]

@@ -87,7 +87,7 @@ def apply(state: State) -> Rewrite:
         chain = find_chain(roles, value)
         if chain is not None and OnHost(roles, tensors, rollout).is_host(chain.base, stmt):
             made, flat = f"{numpy}.array({tree.text(chain.base)})", chain.flat
-        elif (carried := _carried(roles, tensors, rollout, value, stmt)) is not None:
+        elif (carried := _carried(roles, tensors, rollout, value)) is not None:
             made, flat = carried.name, carried.flat
             own = "" if _stays(roles, carried.name, rollout) else ".copy()"
             edits.before(rollout, f"{carried.name} = {carried.name}.cpu().numpy(){own}")
@@ -148,7 +148,7 @@ def _is_moved(roles: Roles, rollout: ast.For) -> bool:
     return False
 
 
-def _carried(roles: Roles, tensors: Tensors, rollout: ast.For, value: ast.expr, stmt: ast.Assign) -> Carried | None:
+def _carried(roles: Roles, tensors: Tensors, rollout: ast.For, value: ast.expr) -> Carried | None:
     """The tensor that a step records as the previous step left it, if nothing else reads it."""
     tree = roles.tree
     recorded_tensor = unwrapped(roles, value)

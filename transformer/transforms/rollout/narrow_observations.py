@@ -100,7 +100,7 @@ def _narrow(roles: Roles, tensors: Tensors, rollout: ast.For, edits: Edits, key:
         Skip: it may be read by something that does not divide it.
     """
     tree = roles.tree
-    made = list(_made(roles, tensors, rollout, name.id))
+    made = list(_tensors_made(roles, tensors, rollout, name.id))
     inside = {n for _, _, base in made for n in walk(base)} | {name}
     seen = _check_reads(roles, tensors, rollout, name.id, inside)
     seen += _check_batch(roles, tensors, key)
@@ -112,7 +112,9 @@ def _narrow(roles: Roles, tensors: Tensors, rollout: ast.For, edits: Edits, key:
         edits.after(stmt, render("pixels", name=name.id))
 
 
-def _made(roles: Roles, tensors: Tensors, rollout: ast.For, name: str) -> Iterator[tuple[ast.stmt, ast.expr, ast.expr]]:
+def _tensors_made(
+    roles: Roles, tensors: Tensors, rollout: ast.For, name: str
+) -> Iterator[tuple[ast.stmt, ast.expr, ast.expr]]:
     """Where a tensor is made from what the environment returned: the statement, the value, and the array in it.
 
     Raises:

@@ -58,7 +58,7 @@ def apply(state: State) -> Rewrite:
         Skip: there is no such call, or a distribution class of the script draws differently.
     """
     tree = state.tree
-    classes = [cls for cls in tree.classes.values() if any(_draws(cls))]
+    classes = [cls for cls in tree.classes.values() if any(_sample_calls(cls))]
     if tree.imports.get("torch") != "torch" and classes:
         raise Skip("torch is not imported by its name")
     for node in tree.of(ast.Attribute):
@@ -86,7 +86,7 @@ def apply(state: State) -> Rewrite:
         # torch.compile mistakes the shape for the elements
         edits.substitute(call, f'torch.empty({tree.text(shape)}, dtype=torch.float32, device="cpu")')
     for cls in classes:
-        for call in _draws(cls):
+        for call in _sample_calls(cls):
             draw, stmt = in_one_line(tree, call), tree.statement(call)
             if draw is None or state.history.unsteady or getattr(stmt, "value", None) is not call:
                 asked.append(call)
@@ -118,7 +118,7 @@ def _noise(roles: Roles) -> Iterator[ast.Call]:
                 yield node
 
 
-def _draws(cls: ast.ClassDef) -> Iterator[ast.Call]:
+def _sample_calls(cls: ast.ClassDef) -> Iterator[ast.Call]:
     """Calls `x.sample()` in a class's methods, for a plain name x."""
     for node in walk(cls):
         if calls_method(node, "sample"):

@@ -45,7 +45,7 @@ def apply(state: State) -> Rewrite:
         Skip: none of the calls is known to compute only.
     """
     tree, roles = state.tree, state.roles
-    calls = _calls(roles)
+    calls = _calls_per_step(roles)
     if not calls:
         raise NotNeeded("a step calls no network but the one that chooses the actions")
     edits, functions, reasons = Edits(state.source), list[str](), list[str]()
@@ -69,7 +69,7 @@ def apply(state: State) -> Rewrite:
     return Rewrite(edits, replace(state.history, step_networks=tuple(functions)), tuple(dict.fromkeys(reasons)))
 
 
-def _calls(roles: Roles) -> list[ast.Call]:
+def _calls_per_step(roles: Roles) -> list[ast.Call]:
     """The calls of trained networks that every step makes, except those that choose the actions."""
     steps, acting = roles.phases.steps[:1] or roles.phases.acting, acting_callee(roles)
     found = [n for s in steps for n in walk(s) if isinstance(n, ast.Call) and root(n.func) in roles.modules]

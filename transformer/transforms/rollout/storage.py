@@ -90,7 +90,7 @@ def apply(state: State) -> Rewrite:
             raise _without_buffers(roles, ends)
     if rollout.orelse:
         raise _without_buffers(roles, "the rollout loop has an else block")
-    changed = _changed(roles, rollout, steps)
+    changed = _why_rows_differ(roles, rollout, steps)
     if changed is not None:
         raise _without_buffers(roles, changed)
     tensors = roles.get(Tensors)
@@ -156,7 +156,7 @@ def _count(iterable: ast.expr) -> ast.expr | None:
     return None
 
 
-def _changed(roles: Roles, rollout: ast.For, steps: ast.expr) -> str | None:
+def _why_rows_differ(roles: Roles, rollout: ast.For, steps: ast.expr) -> str | None:
     """Why the rollout's steps may not correspond to the buffer's rows in order."""
     assert isinstance(rollout.target, ast.Name)
     node = resized(roles, steps)
@@ -213,7 +213,7 @@ def _obstacle(
     kept = _kept(roles, buffer, replaced) or _left(roles, rollout, buffer, replaced)
     if kept is not None:
         return kept
-    for use in _uses(roles, buffer, replaced):
+    for use in _uses_of_buffer(roles, buffer, replaced):
         where = tree.ancestors(use)
         if any(isinstance(n, ast.JoinedStr) for n in tree.ancestors(use)):
             return f"line {use.lineno} reads it inside an f-string"
@@ -296,7 +296,7 @@ def _left(roles: Roles, rollout: ast.For, buffer: Buffer, replaced: Sequence[Buf
     return None if held is None else f"line {held.lineno}: after the rollout {held.what}" if held.node else held.what
 
 
-def _uses(roles: Roles, buffer: Buffer, replaced: Sequence[Buffer]) -> list[ast.Name]:
+def _uses_of_buffer(roles: Roles, buffer: Buffer, replaced: Sequence[Buffer]) -> list[ast.Name]:
     """Every use of a buffer except its store and the allocations to remove."""
     ours = {n for s in buffer.stores for n in walk(s.target)}
     ours |= {n for b in replaced for n in walk(b.stmt)}
@@ -359,14 +359,14 @@ def _rewrite(
     again: dict[ast.expr, str] = {
         node: f'{transition}["{b.name}"]'
         for b in buffers
-        for use in _uses(roles, b, buffers)
+        for use in _uses_of_buffer(roles, b, buffers)
         if (node := _read_back(roles, rollout, b, use)) is not None
     }
     for buffer in buffers:
         edits.remove(buffer.stmt)
         store = buffer.stores[0]
         part = names.fresh(singular(buffer.name)) if store.unpacked else None
-        read = any(_read_back(roles, rollout, buffer, use) for use in _uses(roles, buffer, buffers))
+        read = any(_read_back(roles, rollout, buffer, use) for use in _uses_of_buffer(roles, buffer, buffers))
         value = _recorded(roles, tensors, memory, buffer, buffer.dtype if read or not common else None, part, again)
         if read and not part and not value.endswith(".clone()"):
             value += ".clone()"  # a reader may change it
@@ -376,7 +376,7 @@ def _rewrite(
             edits.after(store.stmt, line)
         else:
             recorded[store.target] = line
-        for use in _uses(roles, buffer, buffers):
+        for use in _uses_of_buffer(roles, buffer, buffers):
             like = _shaped_like(roles, buffer, use) if use.lineno < rollout.lineno else None
             if node := _read_back(roles, rollout, buffer, use):
                 edits.substitute(node, again[node])
@@ -562,9 +562,9 @@ class _Rows:
             return self.hold(value.operand, stmt, depth)
         if isinstance(value, ast.Attribute) and value.attr == "data":
             return self.hold(value.value, stmt, depth)
-        return isinstance(value, ast.Call) and self._returned(value, stmt, depth)
+        return isinstance(value, ast.Call) and self._returns_row(value, stmt, depth)
 
-    def _returned(self, call: ast.Call, stmt: ast.stmt, depth: int) -> bool:
+    def _returns_row(self, call: ast.Call, stmt: ast.stmt, depth: int) -> bool:
         """Whether a call returns such a row."""
         if _resets(call) or (call is self.roles.phases.env_step and isinstance(call.func, ast.Attribute)):
             return self.many

@@ -27,7 +27,7 @@ class Common:
         self._roles = roles
         self._bound: dict[str, list[ast.expr | None]] = {}
         for stmt in statements(roles.scope.body):
-            for name, value in _bindings(stmt):
+            for name, value in _bound_with_values(stmt):
                 self._bound.setdefault(name, []).append(value)
         self._open: set[str] = set()
 
@@ -76,7 +76,7 @@ class Common:
             self._open.discard(name)
 
 
-def _bindings(stmt: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
+def _bound_with_values(stmt: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
     """The names that a statement binds, each with the value it is computed from; None if that is not known."""
     if isinstance(stmt, ast.Assign):
         for target in stmt.targets:

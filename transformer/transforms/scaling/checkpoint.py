@@ -156,7 +156,7 @@ def apply(state: State) -> Rewrite:
         "checkpoint_functions": True,
     }
     text = "\n\n".join(render(name, **values) for name, needed in functions.items() if needed)
-    edits.before(_place(state), text, gap=2)
+    edits.before(_statement_that_trains(state), text, gap=2)
     edits.before(loop, render("checkpoint_load", **values), gap=1)
     edits.before(loop.body[0], render("checkpoint_save", **values), gap=1)
     block = tree.block(loop)
@@ -203,7 +203,7 @@ def _module(tree: Tree, module: str) -> str:
     return next((name for name, imported in tree.imports.items() if imported == module), "")
 
 
-def _place(state: State) -> ast.stmt:
+def _statement_that_trains(state: State) -> ast.stmt:
     """The statement of the module that contains the training."""
     around = [state.roles.outermost, *state.tree.ancestors(state.roles.outermost)]
     return next(n for n in around if isinstance(n, ast.stmt) and n in state.tree.root.body)

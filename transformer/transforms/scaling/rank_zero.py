@@ -63,7 +63,7 @@ class RankZero:
         for node in tree.of(ast.Attribute):
             known = node.attr in REPORTS | {"close", "flush"} or node.attr.startswith("add_")
             if isinstance(node.value, ast.Name) and is_logger(tree, node.value) and not known:
-                if not self._is_module(node.value) and node not in below:
+                if not self._is_import(node.value) and node not in below:
                     raise Skip(f"line {node.lineno}: {unparse(node)} belongs to a logger that only one process has")
 
     def _check_names(self) -> None:
@@ -86,7 +86,7 @@ class RankZero:
         block = self._roles.tree.block(self._roles.outermost)
         return {n for s in block[block.index(self._roles.outermost) + 1 :] for n in walk(s)}
 
-    def _is_module(self, node: ast.Name) -> bool:
+    def _is_import(self, node: ast.Name) -> bool:
         return node.id in self._roles.tree.imports
 
     def _guard_tracking(self) -> None:
@@ -143,7 +143,7 @@ class RankZero:
             Skip: other statements may need what it binds.
         """
         tree = self._roles.tree
-        around = [n for n in tree.ancestors(node) if isinstance(n, ast.If) and self._is_own(n)]
+        around = [n for n in tree.ancestors(node) if isinstance(n, ast.If) and self._is_for_rank_zero(n)]
         if any(n in self._under for n in around):
             return
         if around:
@@ -165,7 +165,7 @@ class RankZero:
             raise Skip(f"line {node.lineno}: {what} belongs to only one process, but more than a call depends on it")
         self._edits.replace(stmt, f"if {self._rank} == 0:\n    {tree.text(stmt)}")
 
-    def _is_own(self, stmt: ast.If) -> bool:
+    def _is_for_rank_zero(self, stmt: ast.If) -> bool:
         """Whether an `if` without an else contains nothing that other processes need: no jump, no update."""
         if stmt.orelse or any(isinstance(n, (ast.Break, ast.Continue, ast.Return)) for n in walk(stmt)):
             return False

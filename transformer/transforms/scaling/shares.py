@@ -47,7 +47,7 @@ class Shares:
         Raises:
             Skip: it is not known what a size or a seed is used for.
         """
-        for node in self._uses():
+        for node in self._reads_of_sizes():
             self._divide(node)
         self._count_steps_of_all()
         self._seed_environments()
@@ -136,7 +136,7 @@ class Shares:
             return self._degree(value.args[0], sizes)
         return None if any(unparse(n) in sizes for n in walk(value) if isinstance(n, ast.expr)) else 0
 
-    def _uses(self) -> Iterator[ast.expr]:
+    def _reads_of_sizes(self) -> Iterator[ast.expr]:
         for node in self._roles.tree.nodes:
             if not isinstance(node, (ast.Name, ast.Attribute)) or not isinstance(node.ctx, ast.Load):
                 continue

@@ -53,7 +53,7 @@ def apply(state: State) -> Rewrite:
     if counter is None:
         raise Skip("no counter of environment steps that begins at 0 was found in the rollout")
     for module in ("time", "tqdm"):
-        if tree.names.taken(module) and not _is_module(tree, module):
+        if tree.names.taken(module) and not _is_only_module(tree, module):
             raise Skip("the name time or tqdm has another meaning")
     start = loop.iter.args[0] if len(loop.iter.args) == 2 else ast.Constant(0)
     burnin = state.history.flags["measure_burnin"]
@@ -75,7 +75,7 @@ def apply(state: State) -> Rewrite:
     return Rewrite(edits)
 
 
-def _is_module(tree: Tree, name: str) -> bool:
+def _is_only_module(tree: Tree, name: str) -> bool:
     """Whether a name is an imported module and nothing else in the file."""
     rebound = any(isinstance(n, ast.Name) and n.id == name and not isinstance(n.ctx, ast.Load) for n in tree.nodes)
     return tree.imports.get(name) == name and not rebound

@@ -186,7 +186,7 @@ class Deferral:
             self.edits.after(self.last, self.tree.splice(stmt, [(value, single)]))
         if name not in self._stacked:
             self._stacked.add(name)
-            uses = self._uses(name)
+            uses = self._reads_of_list(name)
             learn = self.state.roles.phases.learn
             if any(self._is_quoted(use) for use in uses):  # an f-string need not contain the conversion
                 self.edits.after(learn, f"{name} = {self._numbers(name, learn)}")
@@ -214,7 +214,7 @@ class Deferral:
                     return False
                 growing.append(tensor)
         one_dtype = len(growing) == 1 or all(_is_mean(tensor) for tensor in growing)
-        kept, uses = any(stmt not in self._turn for stmt, _ in definitions), self._uses(name)
+        kept, uses = any(stmt not in self._turn for stmt, _ in definitions), self._reads_of_list(name)
         if not all(map(self._is_after_loop, filter(self._is_tested, uses))):
             return False
         quoted = [use for use in uses if self._is_quoted(use)]
@@ -256,7 +256,7 @@ class Deferral:
         loops = [self.loop, *self.tree.loops_around(self.loop)]
         loops = loops[: loops.index(self.state.roles.phases.loop)]
         return all(
-            isinstance(loop, ast.For) and isinstance(loop.iter, ast.Call) and self._is_steady(loop.iter, loop)
+            isinstance(loop, ast.For) and isinstance(loop.iter, ast.Call) and self._same_each_turn(loop.iter, loop)
             for loop in loops
         )
 
@@ -276,7 +276,7 @@ class Deferral:
                 return True
         return False
 
-    def _is_steady(self, node: ast.expr, where: ast.stmt, depth: int = 4) -> bool:
+    def _same_each_turn(self, node: ast.expr, where: ast.stmt, depth: int = 4) -> bool:
         """Whether a number, or the length of a known function's result, is the same in each turn."""
         for part in walk(node):
             if isinstance(part, ast.Call) and not (
@@ -293,7 +293,9 @@ class Deferral:
                         continue
                     if isinstance(bound, ast.For) or not (made := [*values(bound, part.id)]) or not depth:
                         return False
-                    if self.tree.loops_around(bound) and not all(self._is_steady(v, bound, depth - 1) for v in made):
+                    if self.tree.loops_around(bound) and not all(
+                        self._same_each_turn(v, bound, depth - 1) for v in made
+                    ):
                         return False
         return True
 
@@ -350,7 +352,7 @@ class Deferral:
                 return False
         return False
 
-    def _uses(self, name: str) -> list[ast.Name]:
+    def _reads_of_list(self, name: str) -> list[ast.Name]:
         """Reads of a list's value; appending is not one."""
         growing = {n for s in statements(self.state.roles.scope.body) if _appended(s) for n in walk(_grown(s))}
         return [
@@ -417,7 +419,7 @@ class Deferral:
 
     def _may_sink(self, stmt: ast.stmt, rebound: set[str]) -> bool:
         rebound = rebound | {n for s in statements([self.last]) for n in access(s).binds}
-        names = [n for n in walk(stmt) if isinstance(n, ast.Name) and n.id not in self._own(stmt)]
+        names = [n for n in walk(stmt) if isinstance(n, ast.Name) and n.id not in self._names_of_condition(stmt)]
         if not all(name.id not in rebound and self._is_settled(name, stmt) for name in names):
             return False
         return all(self._is_harmless(n) for n in walk(stmt) if isinstance(n, ast.Call))
@@ -478,7 +480,7 @@ class Deferral:
             node.func.attr in REPORTS and not computes and not self.tensors.tensor(node.func.value)
         )
 
-    def _own(self, stmt: ast.stmt) -> set[str]:
+    def _names_of_condition(self, stmt: ast.stmt) -> set[str]:
         """Names that a condition's statements bind for themselves: new tensors, of which nothing else is read."""
         if not isinstance(stmt, ast.If) or self.state.roles.kind != "off-policy":
             return set()
@@ -525,7 +527,7 @@ class Deferral:
 
     def _reports(self, stmt: ast.stmt) -> bool:
         if isinstance(stmt, ast.If):
-            own = self._own(stmt)
+            own = self._names_of_condition(stmt)
             plain = (s for s in stmt.body if not (isinstance(s, ast.Assign) and access(s).binds <= own))
             return all(self._reports(s) for s in (*plain, *stmt.orelse)) and not any(
                 self.tensors.tensor(n) for n in walk(stmt.test) if isinstance(n, ast.expr)

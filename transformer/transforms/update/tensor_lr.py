@@ -220,7 +220,7 @@ def _may_be_tensor(roles: Roles, value: ast.AST, reads: Sequence[ast.expr]) -> b
     open_ = [value]
     while open_:
         node = open_.pop()
-        if node in reads or _is_number(tree, node):
+        if node in reads or _returns_number(tree, node):
             continue
         name = tree.qualified(node) or ""
         if name.startswith("torch.") and not name.startswith("torch.optim."):
@@ -244,7 +244,7 @@ def _may_be_tensor(roles: Roles, value: ast.AST, reads: Sequence[ast.expr]) -> b
     return False
 
 
-def _is_number(tree: Tree, node: ast.AST) -> bool:
+def _returns_number(tree: Tree, node: ast.AST) -> bool:
     """Whether a call always returns a Python number."""
     if not isinstance(node, ast.Call):
         return False

@@ -70,9 +70,9 @@ class Lasting:
         self.obstacles: list[tuple[ast.AST, str]] = []
         """What is of no known kind, and the reason."""
         self._unchanged = Unchanged(roles)
-        for name in self._read:
-            self._place(name)
-        for name in sorted(self._carried - self._bindings.keys()):
+        for name in self._names_read:
+            self._decide(name)
+        for name in sorted(self._carried - self._bound_outside_loop.keys()):
             self.obstacles.append(
                 (self._first_binding(name), f"{name} lives across iterations, but is bound only inside the loop")
             )
@@ -83,7 +83,7 @@ class Lasting:
     # --- what is read --------------------------------------------------------------------------------------
 
     @cached_property
-    def _read(self) -> list[str]:
+    def _names_read(self) -> list[str]:
         """Names that training reads, in the order in which they are bound above it."""
         nodes = self._roles.run_by_training
         read = {n.id for n in nodes if isinstance(n, ast.Name) and is_read(n) and self._roles.is_ours(n)}
@@ -92,15 +92,15 @@ class Lasting:
             read |= {n.id for n in nodes if isinstance(n, ast.Name) and is_read(n) and n.id in module}
         todo = list(read)
         for name in todo:  # a function made above the loop holds what it was given, such as an optimizer's step
-            for stmt, value in self._bindings.get(name, []):
+            for stmt, value in self._bound_outside_loop.get(name, []):
                 if value is None or self._is_function(value):
                     given = {n.id for n in walk(stmt) if isinstance(n, ast.Name) and is_read(n)} - read
                     todo += sorted(given) if isinstance(stmt, (ast.Assign, ast.AnnAssign)) else []
                     read |= given
-        return [name for name in self._bindings if name in read]
+        return [name for name in self._bound_outside_loop if name in read]
 
     @cached_property
-    def _bindings(self) -> dict[str, list[tuple[ast.stmt, ast.expr | None]]]:
+    def _bound_outside_loop(self) -> dict[str, list[tuple[ast.stmt, ast.expr | None]]]:
         """The statements outside the loop that bind each name, with the value if known; no definitions or imports."""
         found: dict[str, list[tuple[ast.stmt, ast.expr | None]]] = {}
         inside = set(walk(self._roles.outermost))
@@ -116,9 +116,9 @@ class Lasting:
                 found.setdefault(name, []).append((stmt, told.get(name)))
         return found
 
-    def _place(self, name: str) -> None:
+    def _decide(self, name: str) -> None:
         """Decide what happens to a name."""
-        made = self._bindings[name]
+        made = self._bound_outside_loop[name]
         if name in self._carried:
             return self._place_carried(name)
         if name in self._roles.variant:
@@ -258,7 +258,7 @@ class Lasting:
 
     def _place_carried(self, name: str) -> None:
         again = list(self._bound_again(name))
-        values = [value for _, value in (*self._bindings[name], *again)]
+        values = [value for _, value in (*self._bound_outside_loop[name], *again)]
         if all(value is not None and self._is_number(value, frozenset({name})) for value in values):
             self.numbers[name] = None
         elif all(where for where, _ in again) and self._is_of_environments(name):
@@ -322,7 +322,7 @@ class Lasting:
             return infinite or holds_options(self._tree, value.value, self._roles.scope)
         if not isinstance(value, ast.Name) or value.id in seen:
             return isinstance(value, ast.Name)
-        made = [v for _, v in self._bindings.get(value.id, [])] + [v for _, v in self._bound_again(value.id)]
+        made = [v for _, v in self._bound_outside_loop.get(value.id, [])] + [v for _, v in self._bound_again(value.id)]
         loop = self._roles.phases.loop
         if isinstance(loop, ast.For) and unparse(loop.target) == value.id:
             return True
@@ -338,7 +338,7 @@ class Lasting:
         for node in self._roles.run_by_training:
             if calls_method(node, "step") and node.args and root(node.func.value) not in others:
                 found.add(root(node.func.value))
-        for name, made in self._bindings.items():
+        for name, made in self._bound_outside_loop.items():
             calls = [v.func for _, v in made if isinstance(v, ast.Call)]
             if any(role(self._tree.qualified(c) or "") == "environments" for c in calls):
                 found.add(name)
@@ -363,7 +363,7 @@ class Lasting:
         options = {n.value for n in self._tree.of(ast.Attribute)}
         found = set()
         for name in self._environments:
-            for _, value in self._bindings.get(name, []):
+            for _, value in self._bound_outside_loop.get(name, []):
                 for node in walk(value) if value is not None else ():
                     if isinstance(node, (ast.Attribute, ast.Name)) and node not in options:
                         found.add(unparse(node))
@@ -371,16 +371,16 @@ class Lasting:
 
     def _is_of_environments(self, name: str, seen: frozenset[str] = frozenset()) -> bool:
         """Whether a name's first value is a reset's observation, or has a row for each environment."""
-        values = [value for _, value in self._bindings[name]]
-        return all(value is not None and self._begins(value, seen | {name}) for value in values)
+        values = [value for _, value in self._bound_outside_loop[name]]
+        return all(value is not None and self._begins_episode(value, seen | {name}) for value in values)
 
-    def _begins(self, value: ast.expr, seen: frozenset[str]) -> bool:
+    def _begins_episode(self, value: ast.expr, seen: frozenset[str]) -> bool:
         for node in walk(value):
             if calls_method(node, "reset") and root(node.func.value) in self._environments:
                 return True
             if isinstance(node, (ast.Attribute, ast.Name)) and unparse(node) in self._sizes:
                 return True
-        names = {n.id for n in walk(value) if isinstance(n, ast.Name) and n.id in self._bindings}
+        names = {n.id for n in walk(value) if isinstance(n, ast.Name) and n.id in self._bound_outside_loop}
         return bool(names & seen) or any(self._is_of_environments(n, seen) for n in sorted(names))
 
     # --- objects that the loop leaves under their names -----------------------------------------------------
@@ -389,7 +389,11 @@ class Lasting:
         """Why a checkpoint cannot restore an object; None if it can, or need not."""
         unknown = f"it is not known what {name} keeps"
         if value is None:
-            return self._passed(name, stmt) if isinstance(stmt, ast.FunctionDef) else self._unpacked(stmt, unknown)
+            return (
+                self._why_not_options(name, stmt)
+                if isinstance(stmt, ast.FunctionDef)
+                else self._unpacked(stmt, unknown)
+            )
         if isinstance(value, ast.IfExp):
             return self._object(name, stmt, value.body) or self._object(name, stmt, value.orelse)
         if is_logger(self._tree, ast.Name(name, ast.Load())) or self._is_function(value):
@@ -419,7 +423,7 @@ class Lasting:
             return unknown
         return None
 
-    def _passed(self, name: str, function: ast.FunctionDef) -> str | None:
+    def _why_not_options(self, name: str, function: ast.FunctionDef) -> str | None:
         """For a parameter of the training function: why it may be something other than the options."""
         return None if holds_options(self._tree, ast.Name(name, ast.Load()), function) else f"{name} is passed in"
 
@@ -445,7 +449,7 @@ class Lasting:
         if isinstance(value, ast.Subscript):
             return self._is_same_in_each_run(value.value)
         if isinstance(value, ast.Name):
-            made = [v for _, v in self._bindings.get(value.id, [])]
+            made = [v for _, v in self._bound_outside_loop.get(value.id, [])]
             known = value.id in self._tree.imports or value.id in self._environments
             return known or (bool(made) and all(v is not None and self._is_same_in_each_run(v) for v in made))
         if not isinstance(value, ast.Call):
@@ -544,7 +548,9 @@ class Lasting:
         numbers = all(
             self._is_number(e.value.args[-1], frozenset({name})) for e in added if isinstance(e.value, ast.Call)
         )
-        dicts = any(isinstance(v, ast.Dict) or "dict" in unparse(v) for _, v in self._bindings[name] if v is not None)
+        dicts = any(
+            isinstance(v, ast.Dict) or "dict" in unparse(v) for _, v in self._bound_outside_loop[name] if v is not None
+        )
         if numbers and not dicts and self._unchanged.name(name, but=[*names, *emptied]) is None:
             if added or emptied:
                 self.lists[name] = None
@@ -593,9 +599,9 @@ class Lasting:
         """Whether a subscript selects the row of a rollout's step: `obs[step]`."""
         index = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
         loops = (x for x in self._tree.loops_around(node) if isinstance(x, ast.For) and x is not self._roles.outermost)
-        return any(unparse(x.target) == unparse(index) for x in loops if any(map(self._steps, walk(x))))
+        return any(unparse(x.target) == unparse(index) for x in loops if any(map(self._is_env_step, walk(x))))
 
-    def _steps(self, node: ast.AST) -> bool:
+    def _is_env_step(self, node: ast.AST) -> bool:
         return calls_method(node, "step") and root(node.func.value) in self._environments
 
     def _attributes(self) -> Iterator[tuple[ast.AST, str]]:

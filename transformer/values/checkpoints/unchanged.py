@@ -59,13 +59,13 @@ class Unchanged:
         if isinstance(parent, ast.Tuple) and isinstance(self._tree.parents[parent], ast.Subscript):
             return True
         if isinstance(parent, (ast.For, ast.comprehension)):
-            return parent.iter is not node or self._binds(parent.target, seen)
+            return parent.iter is not node or self._target_keeps_it(parent.target, seen)
         if isinstance(parent, ast.Assign):
-            return all(self._binds(target, seen) for target in parent.targets)
+            return all(self._target_keeps_it(target, seen) for target in parent.targets)
         if isinstance(parent, ast.AugAssign):
             return parent.value is node  # computed into another
         if isinstance(parent, ast.Attribute):
-            return self._attribute(parent, seen)
+            return self._attribute_only_read(parent, seen)
         if isinstance(parent, ast.keyword):
             call = self._tree.parents[parent]
             return isinstance(call, ast.Call) and parent.arg not in (None, "out") and self._given(call, node, seen)
@@ -76,14 +76,14 @@ class Unchanged:
             return isinstance(outer, ast.Call) and self._given(outer, parent, seen)
         return False
 
-    def _binds(self, target: ast.expr, seen: frozenset[str]) -> bool:
+    def _target_keeps_it(self, target: ast.expr, seen: frozenset[str]) -> bool:
         if isinstance(target, (ast.Tuple, ast.List)):
-            return all(self._binds(t, seen) for t in target.elts)
+            return all(self._target_keeps_it(t, seen) for t in target.elts)
         if isinstance(target, ast.Subscript):  # a copy into a tensor or an array; a list or a dict would keep it
             return not isinstance(target.slice, ast.Constant) or not isinstance(target.slice.value, str)
         return isinstance(target, ast.Name) and self.name(target.id, seen=seen) is None
 
-    def _attribute(self, node: ast.Attribute, seen: frozenset[str]) -> bool:
+    def _attribute_only_read(self, node: ast.Attribute, seen: frozenset[str]) -> bool:
         call = self._tree.parents[node]
         if not isinstance(node.ctx, ast.Load):
             return False

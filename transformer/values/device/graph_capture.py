@@ -100,10 +100,10 @@ class Capture:
         part = _Part(self._tree, function, outer if isinstance(outer, ast.ClassDef) else None)
         if part.owner is not None and (why := self._unknown_class(part.owner)):
             return why
-        for node in _reached(function.body, known):
+        for node in _may_run(function.body, known):
             why = self._left_out(node, part) or self._value(node, part)
             if isinstance(node, ast.Call):
-                why = why or self._call(node, part)
+                why = why or self._host_work_of(node, part)
             if why is not None:
                 return f"line {getattr(node, 'lineno', function.lineno)} {why}"
             if isinstance(node, ast.Call):
@@ -228,7 +228,7 @@ class Capture:
             if holds(value)
         )
 
-    def _call(self, call: ast.Call, part: _Part) -> str | None:
+    def _host_work_of(self, call: ast.Call, part: _Part) -> str | None:
         """What a call does on the host, judged by its name and arguments."""
         text, name = ast.unparse(call.func), self._tree.qualified(call.func) or ""
         self._note_distribution(name, call)
@@ -362,14 +362,14 @@ class _Part:
             name
             for name, given in values.items()
             if all(isinstance(v, ast.Call) and is_normal(tree.qualified(v.func) or "") for v in given)
-            and sum(_binds(n, name) for n in nodes) == len(given)
+            and sum(_binds_in(n, name) for n in nodes) == len(given)
         }
         """Names of normal distributions: rsample() does not synchronize, but sample() checks its parameters."""
         self.masks = {name for name, given in values.items() if any(is_mask(v, frozenset()) for v in given)}
         """Names of elementwise conditions."""
 
 
-def _binds(node: ast.AST, name: str) -> bool:
+def _binds_in(node: ast.AST, name: str) -> bool:
     """Whether a node binds a name, as a parameter or another variable."""
     if isinstance(node, ast.arg):
         return node.arg == name
@@ -390,7 +390,7 @@ def _of_numpy(tree: Tree, call: ast.Call) -> bool:
     return (tree.qualified(call.func) or "").startswith("numpy.")
 
 
-def _reached(body: Iterable[ast.stmt], known: Mapping[str, bool]) -> Iterator[ast.AST]:
+def _may_run(body: Iterable[ast.stmt], known: Mapping[str, bool]) -> Iterator[ast.AST]:
     """The nodes of a block that may run on a device.
 
     Branches that the call does not take, annotations, decorators and raised errors are left out.

@@ -43,11 +43,11 @@ class _Flow(Interpreter):
 
     def _evaluate(self, node: ast.expr) -> Things:
         found = super()._evaluate(node)
-        if found and (_leaves_graph(node) or self._draws(node)):
+        if found and (_leaves_graph(node) or self._draws_without_graph(node)):
             return frozenset([self.heap.thing("tensor", node, self._frame.context, WITHOUT)])
         return found
 
-    def _draws(self, node: ast.expr) -> bool:
+    def _draws_without_graph(self, node: ast.expr) -> bool:
         """Whether an expression draws from a distribution without a graph."""
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             return False
@@ -89,9 +89,9 @@ class Graphs:
             return Held(
                 next((n for n in reads if not self._takes_only_values(n)), region[0]), "may do anything with it"
             )
-        self._frames = self._reached()
-        held = {t for name in names for t in self._named(name)}
-        done = self._changed()
+        self._frames = self._frames_run()
+        held = {t for name in names for t in self._things_named(name)}
+        done = self._changed_things()
         things = {t for t in held if t.name != WITHOUT and (self._made_in(t) or t in done)}
         changed = {t for t in done if t is UNKNOWN or t.kind in MEMORY}
         things |= {t for t in changed if t.name == WITHOUT and self._made_in(t)}  # then it has one
@@ -101,7 +101,7 @@ class Graphs:
             things |= {t for t in changed if not self._made_in(t)}
         while True:
             more: set[Thing] = set()
-            for node, context, direct in self._uses(things):
+            for node, context, direct in self._uses_outside(things):
                 found = self._use(node, context, direct)
                 if isinstance(found, Held):
                     return found
@@ -110,7 +110,7 @@ class Graphs:
                 return None
             things |= more
 
-    def _named(self, name: str) -> Things:
+    def _things_named(self, name: str) -> Things:
         return frozenset(
             t
             for place, held in self._flow.heap.held.items()
@@ -118,7 +118,7 @@ class Graphs:
             for t in held
         )
 
-    def _reached(self) -> set[Frame]:
+    def _frames_run(self) -> set[Frame]:
         """The function bodies that calls in the region run, directly or indirectly."""
         calls = self._flow.calls
         found = {f for by_node in calls.values() for node, run in by_node.items() if node in self._inside for f in run}
@@ -135,14 +135,14 @@ class Graphs:
         around = {thing.node, *self._tree.ancestors(thing.node)}
         return thing.node in self._inside or any(f.context == thing.context and f.owner in around for f in self._frames)
 
-    def _changed(self) -> set[Thing]:
+    def _changed_things(self) -> set[Thing]:
         """What the region changes in place; includes UNKNOWN if that is not fully known."""
         effects = self._flow.effects
         done = [e for by_node in effects.values() for node, es in by_node.items() if node in self._inside for e in es]
         done += [e for frame in self._frames for es in effects.get(frame, {}).values() for e in es]
         return {e.thing for e in done if e.kind in ("changes", "changes all", "stores") and e.thing is not None}
 
-    def _uses(self, things: Collection[Thing]) -> Iterator[tuple[ast.expr, Context, bool]]:
+    def _uses_outside(self, things: Collection[Thing]) -> Iterator[tuple[ast.expr, Context, bool]]:
         """The expressions outside the region that may be one of the things, or (not directly) containers of one."""
         containers = {t for t in self._flow.heap.attributes if t.kind in python.CONTAINERS and self._holds(t, things)}
         for (node, context), values in [*self._flow.values.items()]:
@@ -244,7 +244,7 @@ class Graphs:
         if direct and self._is_caught(node):
             return _held(parent, "takes numpy's array of {}, where an error is caught", node)
         if isinstance(parent, ast.Attribute):
-            return self._attribute(parent, node, context, direct)
+            return self._taken_from(parent, node, context, direct)
         if isinstance(parent, (ast.keyword, ast.Starred)):
             parent = self._tree.parents[parent]
         if isinstance(parent, ast.Call):
@@ -262,7 +262,7 @@ class Graphs:
             places = [
                 p.value for t in parent.targets for p in _parts(t) if isinstance(p, (ast.Subscript, ast.Attribute))
             ]
-            holders = frozenset(t for place in places for t in self._values(place, context))
+            holders = frozenset(t for place in places for t in self._things(place, context))
             if any(t.kind not in (*MEMORY, *python.CONTAINERS, "instance") for t in holders):
                 return _held(parent, TAKES_ON, node)
             written = frozenset(t for t in holders if t.kind in MEMORY)  # which have the graph from now on
@@ -284,10 +284,10 @@ class Graphs:
         caught = any(ast.unparse(h.type or node) != "KeyboardInterrupt" for t in tried for h in t.handlers)
         return caught or any(isinstance(w, ast.With) and "suppress" in ast.unparse(w.items[0]) for w in around)
 
-    def _attribute(self, parent: ast.Attribute, node: ast.expr, context: Context, direct: bool) -> Things | Held:
+    def _taken_from(self, parent: ast.Attribute, node: ast.expr, context: Context, direct: bool) -> Things | Held:
         call = self._tree.parents[parent]
         called = isinstance(call, ast.Call) and call.func is parent
-        values = self._values(node, context)
+        values = self._things(node, context)
         if any(map(is_distribution, values)):
             known = called and parent.attr in torch_api.OF["distribution"] and _all_distributions(values)
             if not known:
@@ -317,11 +317,11 @@ class Graphs:
             if name in python.SHOWS or row is None or row.gives == "nothing" or row.calls:
                 return _held(call, SHOWS if name in python.SHOWS else ASKS, node)
             return self._made_at(call, context)
-        callees = self._values(call.func, context)
+        callees = self._things(call.func, context)
         if callees and all(t.kind in ("function", "bound", "class") for t in callees):
             return NOTHING  # it is followed in the function
         if isinstance(call.func, ast.Attribute):
-            receivers = self._values(call.func.value, context)
+            receivers = self._things(call.func.value, context)
             kinds = {t.kind for t in receivers}
             if kinds and all(kind in python.CONTAINERS and python.does(kind, call.func.attr) for kind in kinds):
                 return NOTHING
@@ -336,12 +336,12 @@ class Graphs:
             return self._made_at(call, context)
         return _held(call, "passes {} to code that may ask whether it has a gradient", node)
 
-    def _values(self, node: ast.AST, context: Context) -> Things:
+    def _things(self, node: ast.AST, context: Context) -> Things:
         return self._flow.values.get((node, context), NOTHING)
 
     def _made_at(self, node: ast.AST, context: Context) -> Things | Held:
         """What an expression or an augmented assignment makes."""
-        found = self._values(node, context) | self._flow.heap.made_at(node, context)
+        found = self._things(node, context) | self._flow.heap.made_at(node, context)
         return _held(node, TAKES_ON, node) if UNKNOWN in found else found
 
 

@@ -20,7 +20,7 @@ from typing import NamedTuple, TypeVar
 from transformer.dataflow.variables import COMPREHENSIONS, Owner, Variables
 from transformer.facts import libraries, python, torch_api
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import children, pairwise
+from transformer.syntax.query import children, has_decorator, pairwise
 from transformer.values.effects.objects import (
     EVERY,
     GIVEN,
@@ -162,7 +162,7 @@ class Interpreter:
 
     def _run(self, stmt: ast.stmt) -> None:
         """Run a statement and the blocks inside it."""
-        if self._begins(stmt):
+        if self._runs_again(stmt):
             self._run_head(stmt)
             self.heap.turn = None
         elif self.heap.turn is not None:  # in a class
@@ -173,7 +173,7 @@ class Interpreter:
             for part in (*getattr(stmt, "handlers", ()), *getattr(stmt, "cases", ())):
                 self._run_block(part.body)
 
-    def _begins(self, node: ast.AST) -> bool:
+    def _runs_again(self, node: ast.AST) -> bool:
         """Whether to run a statement again: it is not running now, and may find something new."""
         if self.heap.turn is not None:
             return False
@@ -198,14 +198,14 @@ class Interpreter:
             if stmt.value is not None:
                 self._give_back(self._of(stmt.value))
         elif isinstance(stmt, (ast.For, ast.AsyncFor)):
-            self._bind(stmt.target, self._items(self._of(stmt.iter), stmt.iter), stmt.iter, unpacked=True)
+            self._bind(stmt.target, self._items(self._of(stmt.iter), stmt.iter), stmt.iter)
         elif isinstance(stmt, (ast.While, ast.If)):
             self._of(stmt.test)
         elif isinstance(stmt, (ast.With, ast.AsyncWith)):
             for item in stmt.items:
-                entered = self._enter(self._of(item.context_expr), item.context_expr)
+                entered = self._enter_context(self._of(item.context_expr), item.context_expr)
                 if item.optional_vars is not None:
-                    self._bind(item.optional_vars, entered, item.context_expr, unpacked=True)
+                    self._bind(item.optional_vars, entered, item.context_expr)
         elif isinstance(stmt, (ast.FunctionDef, ast.AsyncFunctionDef)):
             self._define(stmt)
         elif isinstance(stmt, ast.ClassDef):
@@ -264,7 +264,7 @@ class Interpreter:
             elif isinstance(part, (ast.MatchValue, ast.MatchClass)):
                 self._of(part.value if isinstance(part, ast.MatchValue) else part.cls)
 
-    def _enter(self, entered: Things, node: ast.expr) -> Things:
+    def _enter_context(self, entered: Things, node: ast.expr) -> Things:
         given = frozenset(t for t in entered if t.kind == "instance")
         self._special(given, ("__exit__",), [frozenset([UNKNOWN])], node)
         return entered | self._special(given, ("__enter__",), [], node)
@@ -306,8 +306,8 @@ class Interpreter:
         self.reads.update((variable, self._scope) for variable in variables)
         return NOTHING.union(*map(self.heap.get, variables))
 
-    def _bind(self, target: ast.expr, things: Things, value: ast.expr, *, unpacked: bool = False) -> None:
-        """Bind a target to what it may be. `value` is the source; its parts are known unless `unpacked`."""
+    def _bind(self, target: ast.expr, things: Things, value: ast.expr) -> None:
+        """Bind a target to what it may be. `value` is the source."""
         if isinstance(target, ast.Name):
             self._set(target.id, things, target)
         elif isinstance(target, ast.Starred):
@@ -317,7 +317,7 @@ class Interpreter:
         elif isinstance(target, (ast.Tuple, ast.List)):
             starred = any(isinstance(t, ast.Starred) for t in target.elts)
             for place, part in enumerate(target.elts):
-                self._bind(part, self._part(things, place, len(target.elts), starred, value), value, unpacked=True)
+                self._bind(part, self._unpacked_part(things, place, len(target.elts), starred, value), value)
         elif isinstance(target, ast.Attribute):
             self._store(self._of(target.value), target.attr, things, target)
         elif isinstance(target, ast.Subscript):
@@ -325,7 +325,7 @@ class Interpreter:
             index = self._of(target.slice)
             self._put_into(holder, index, things, target)
 
-    def _part(self, things: Things, place: int, count: int, starred: bool, node: ast.expr) -> Things:
+    def _unpacked_part(self, things: Things, place: int, count: int, starred: bool, node: ast.expr) -> Things:
         """One of `count` parts of an unpacked value."""
         found: set[Thing] = set()
         for thing in things:
@@ -392,7 +392,7 @@ class Interpreter:
         function = self._function(stmt)
         made: Things = frozenset([function])
         for decorator in reversed(stmt.decorator_list):
-            if _is_transparent(self._tree.qualified(_called(decorator)) or _text(decorator)):
+            if _is_transparent(self._tree.qualified(_callee_or_itself(decorator)) or _text(decorator)):
                 self._of(decorator)
                 continue
             made = self._call_things(self._of(decorator), [made], {}, decorator) | made
@@ -408,7 +408,7 @@ class Interpreter:
                 self.heap.put((function, f"default {parameter.arg}"), self._of(default), default)
         # The variables that its body reads from enclosing scopes are those of the contexts in which it is made.
         around = self._made_in.setdefault(Frame(node, function.context), {})
-        for owner in self._around():
+        for owner in self._scopes_around():
             self._also(around, owner, self._contexts_of(owner), (function, "around"))
         return function
 
@@ -421,7 +421,7 @@ class Interpreter:
             self.heap.version += 1
             self.heap.changed(read_as)
 
-    def _around(self) -> Iterator[Owner]:
+    def _scopes_around(self) -> Iterator[Owner]:
         scope: Owner | None = self._scope
         while scope is not None and scope is not self._tree.root:
             yield scope
@@ -441,7 +441,7 @@ class Interpreter:
         self._scope = scope
         made: Things = frozenset([cls])
         for decorator in reversed(stmt.decorator_list):
-            if libraries.role(self._tree.qualified(_called(decorator)) or "") != "bases":
+            if libraries.role(self._tree.qualified(_callee_or_itself(decorator)) or "") != "bases":
                 made = self._call_things(self._of(decorator), [made], {}, decorator) | made
         self._set(stmt.name, made, stmt)
 
@@ -498,9 +498,9 @@ class Interpreter:
         if isinstance(node, ast.Name):
             return self._load_name(node)
         if isinstance(node, ast.Attribute):
-            return self._load(self._of(node.value), node.attr, node)
+            return self._load_attribute(self._of(node.value), node.attr, node)
         if isinstance(node, ast.Call):
-            return self._call(node)
+            return self._results(node)
         if isinstance(node, ast.Subscript):
             return self._element(self._of(node.value), node)
         if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
@@ -584,7 +584,7 @@ class Interpreter:
             self._scope = node if place else scope
             things = self._items(self._of(generator.iter), generator.iter)
             self._scope = node
-            self._bind(generator.target, things, generator.iter, unpacked=True)
+            self._bind(generator.target, things, generator.iter)
             for test in generator.ifs:
                 self._of(test)
         self._scope = node
@@ -671,7 +671,7 @@ class Interpreter:
                 found |= self.heap.attribute(thing, EVERY)
         return frozenset(found)
 
-    def _load(self, things: Things, name: str, node: ast.AST) -> Things:
+    def _load_attribute(self, things: Things, name: str, node: ast.AST) -> Things:
         """What an attribute of things may be."""
         found: set[Thing] = set()
         for thing in things:
@@ -734,9 +734,9 @@ class Interpreter:
                     continue
             elif _is_property(member.node):
                 found |= self._apply(self.heap.thing("bound", of=(member, instance)), [], {}, node)
-            elif _has_decorator(member.node, "staticmethod"):
+            elif has_decorator(member.node, "staticmethod"):
                 found.add(member)
-            elif _has_decorator(member.node, "classmethod"):
+            elif has_decorator(member.node, "classmethod"):
                 found.add(self.heap.thing("bound", of=(member, instance.of[0])))
             else:
                 found.add(self.heap.thing("bound", of=(member, instance)))
@@ -760,7 +760,7 @@ class Interpreter:
 
     # --- calls -----------------------------------------------------------------------------------------------
 
-    def _call(self, node: ast.Call) -> Things:
+    def _results(self, node: ast.Call) -> Things:
         if isinstance(node.func, ast.Name) and node.func.id == "super":
             if self.variables.owner("super", self._scope) is None:
                 return self._super(node)
@@ -976,7 +976,7 @@ class Interpreter:
         body = frame.owner.body  # type: ignore[union-attr]
         if isinstance(body, list):
             self._run_block(body)
-        elif self._begins(body):
+        elif self._runs_again(body):
             self._give_back(self._of(body))
             self.heap.turn = None
 
@@ -1352,12 +1352,12 @@ class Interpreter:
                 return NOTHING
             if name == "getattr":
                 others = frozenset(t for a in given[2:] for t in a)
-                return others | (self._load(given[0], told, node) if told else self._load_any(given[0], node))
+                return others | (self._load_attribute(given[0], told, node) if told else self._load_any(given[0], node))
             things = given[2] if len(given) > 2 else NOTHING
             self._store(given[0], told or EVERY, things, node)
             return NOTHING
         if name == "vars" and len(given) == 1:
-            return self._load(given[0], NAMESPACE, node)
+            return self._load_attribute(given[0], NAMESPACE, node)
         if name == "type" and len(given) == 1:
             return frozenset(t.of[0] for t in given[0] if t.kind == "instance") | frozenset(
                 t for t in given[0] if t.kind == "unknown"
@@ -1514,22 +1514,18 @@ def _is_transparent(name: str) -> bool:
     return name in python.decorators(calls=True) or name.endswith((".setter", ".getter"))
 
 
-def _called(node: ast.expr) -> ast.expr:
+def _callee_or_itself(node: ast.expr) -> ast.expr:
     return node.func if isinstance(node, ast.Call) else node
 
 
 def _text(node: ast.expr) -> str:
-    return ast.unparse(_called(node))
+    return ast.unparse(_callee_or_itself(node))
 
 
 def _is_property(node: ast.AST | None) -> bool:
     return isinstance(node, ast.FunctionDef) and any(
         _text(d).rpartition(".")[2] in ("property", "cached_property", "setter", "getter") for d in node.decorator_list
     )
-
-
-def _has_decorator(node: ast.AST | None, name: str) -> bool:
-    return isinstance(node, ast.FunctionDef) and any(_text(d) == name for d in node.decorator_list)
 
 
 def is_distribution(thing: Thing) -> bool:

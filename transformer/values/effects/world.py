@@ -137,7 +137,7 @@ class World:
             for node, found in effects.items():
                 for effect in found:
                     if effect.thing is not None and effect.kind.startswith("changes"):
-                        reached = self._reached(effect.thing) if effect.kind == "changes all" else [effect.thing]
+                        reached = self._reachable(effect.thing) if effect.kind == "changes all" else [effect.thing]
                         yield from ((node, frame.context, thing) for thing in reached)
 
     def may_be_made_by(self, node: ast.expr, library: str) -> bool:
@@ -213,16 +213,16 @@ class World:
             elif node in self._roles.env_steps:
                 continue
             elif effect.thing is not None and effect.kind in ("changes", "changes all", "stores"):
-                changed = {effect.thing} if effect.kind != "changes all" else self._reached(effect.thing)
+                changed = {effect.thing} if effect.kind != "changes all" else self._reachable(effect.thing)
                 if not wanted.isdisjoint(changed) or (UNKNOWN in changed and not wanted.isdisjoint(self._escaped)):
                     return Held(node, "may change it in place")
         return None
 
     def reach(self, things: Collection[Thing]) -> Things:
         """Things and everything reachable from them."""
-        return frozenset(t for thing in things for t in self._reached(thing))
+        return frozenset(t for thing in things for t in self._reachable(thing))
 
-    def _reached(self, thing: Thing) -> frozenset[Thing]:
+    def _reachable(self, thing: Thing) -> frozenset[Thing]:
         if thing not in self._reaches:
             self._reaches[thing] = frozenset(self._heap.reach([thing], GIVEN))
         return self._reaches[thing]
@@ -251,7 +251,7 @@ class World:
                 if same and effect.thing is UNKNOWN and not holders.isdisjoint(self._escaped):
                     return Held(at, f"may set .{same[0]}")
             elif effect.kind.startswith("changes") and effect.thing is not None:
-                changed = {effect.thing} if effect.kind == "changes" else self._reached(effect.thing)
+                changed = {effect.thing} if effect.kind == "changes" else self._reachable(effect.thing)
                 if not holders.isdisjoint(changed):
                     return Held(at, f"may set .{next(iter(attributes))}")
             elif effect.kind == "unknown" and not holders.isdisjoint(self._escaped - {UNKNOWN}):
@@ -261,7 +261,7 @@ class World:
     # --- who holds it ----------------------------------------------------------------------------------------
 
     @cached_property
-    def _places(self) -> Mapping[Thing, list[Place]]:
+    def _holders(self) -> Mapping[Thing, list[Place]]:
         """The places that may hold each thing."""
         found: dict[Thing, list[Place]] = {}
         for place, held in self._heap.held.items():
@@ -273,7 +273,7 @@ class World:
     def _methods(self) -> Mapping[Thing, list[Thing]]:
         """The methods of each thing that some place may hold: they hold the thing (`read = x.sum`)."""
         found: dict[Thing, list[Thing]] = {}
-        for holder in self._places:
+        for holder in self._holders:
             if holder.kind in ("method", "bound"):
                 for thing in holder.of:
                     found.setdefault(thing, []).append(holder)
@@ -297,7 +297,7 @@ class World:
     def other_names(self, things: Collection[Thing], name: str) -> Held | None:
         """What else holds things than one variable of the training scope; function parameters do not count."""
         for thing in sorted(things, key=in_order):
-            for place in self._places.get(thing, ()):
+            for place in self._holders.get(thing, ()):
                 if isinstance(place, Variable):
                     parameter = isinstance(place.owner, (ast.FunctionDef, ast.Lambda)) and place.name in parameters(
                         place.owner
@@ -306,7 +306,7 @@ class World:
                         continue
                 if not isinstance(place, Variable) and (place[0] is UNKNOWN or place[1] == INSIDE):
                     continue  # the argument of a call, which the caller can replace
-                return Held(self._heap.since[place, thing], f"{_named(place)} is the same object")
+                return Held(self._heap.since[place, thing], f"{_worded(place)} is the same object")
         return None
 
     def outlives(
@@ -335,7 +335,7 @@ class World:
         while stack:
             thing = stack.pop()
             stack += self._methods.get(thing, ())
-            for place in self._places.get(thing, ()):
+            for place in self._holders.get(thing, ()):
                 since = self._heap.since[place, thing]
                 if puts is not None and since not in puts:
                     continue
@@ -389,7 +389,7 @@ class World:
         return False
 
 
-def _named(place: Place) -> str:
+def _worded(place: Place) -> str:
     return place.name if isinstance(place, Variable) else f"what line {getattr(place[0].node, 'lineno', 0)} makes"
 
 

@@ -109,13 +109,13 @@ class Values:
         if isinstance(value, (ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.Tuple, ast.Dict)):
             parts = (n for n in children(value) if isinstance(n, ast.expr))
             found = NONE.union(*(self.leaves(n, frame) for n in parts))
-            return _around(found) if isinstance(value, ast.Dict) else found
+            return _list_of(found) if isinstance(value, ast.Dict) else found
         if isinstance(value, ast.IfExp):
             return self.leaves(value.body, frame) | self.leaves(value.orelse, frame)
         if isinstance(value, ast.List):
             spread = [self.leaves(e, frame) for e in value.elts if isinstance(e, ast.Starred)]
             return LIST.union(
-                *spread, *(_around(self.leaves(e, frame)) for e in value.elts if not isinstance(e, ast.Starred))
+                *spread, *(_list_of(self.leaves(e, frame)) for e in value.elts if not isinstance(e, ast.Starred))
             )
         if isinstance(value, ast.Starred):
             return self.leaves(value.value, frame)
@@ -125,10 +125,10 @@ class Values:
             bound = {n.id: g.iter for g in value.generators for n in walk(g.target) if isinstance(n, ast.Name)}
             elements = {n: ast.Subscript(i, ast.Constant(0), ast.Load()) for n, i in bound.items()}
             inner = Frame(frame.scope, {**frame.given, **elements}, frame)
-            return _around(self.leaves(value.elt, inner))
+            return _list_of(self.leaves(value.elt, inner))
         if isinstance(value, ast.Attribute):
-            return self._attribute(value, frame)
-        return self._call(value, frame) if isinstance(value, ast.Call) else UNKNOWN
+            return self._leaves_of_attribute(value, frame)
+        return self._leaves_of_call(value, frame) if isinstance(value, ast.Call) else UNKNOWN
 
     def enter(self, function: ast.FunctionDef, call: ast.Call, caller: Frame) -> Frame | None:
         """The frame of a called function or constructor; None if it is not clear which parameter gets which
@@ -190,7 +190,7 @@ class Values:
             elif isinstance(frame.scope, ast.FunctionDef) and name in parameters(frame.scope):
                 return UNKNOWN
             elif not parts and isinstance(frame.scope, ast.FunctionDef):
-                return self._name(name, self._around(frame))
+                return self._name(name, self._frame_around(frame))
             elif not isinstance(frame.scope, ast.FunctionDef) or frame.scope is self._roles.scope:
                 if name in self.set_in_training:
                     return UNKNOWN
@@ -198,7 +198,7 @@ class Values:
         finally:
             self._busy.discard(key)
 
-    def _around(self, frame: Frame) -> Frame:
+    def _frame_around(self, frame: Frame) -> Frame:
         """The frame of the scope around a function: that of its caller, if that scope calls it."""
         outer, caller = self._tree.scope_of(frame.scope), frame.caller
         return caller if caller is not None and caller.scope is outer else Frame(outer)
@@ -209,7 +209,7 @@ class Values:
             func = stmt.value.func
             if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == name:
                 added = NONE.union(*(self.leaves(a, frame) for a in stmt.value.args))
-                return added if func.attr == "extend" else _around(added) - LIST | added
+                return added if func.attr == "extend" else _list_of(added) - LIST | added
         if name not in access(stmt).binds:
             return None
         if isinstance(stmt, ast.AugAssign) and isinstance(stmt.target, ast.Name):
@@ -220,10 +220,10 @@ class Values:
             return self.leaves(stmt.value, frame)
         if not isinstance(stmt, ast.Assign):
             return UNKNOWN
-        parts = [_part(t, stmt.value, name) for t in stmt.targets]
+        parts = [_value_in_target(t, stmt.value, name) for t in stmt.targets]
         return NONE.union(*(self.leaves(p, frame) for p in parts if p is not None)) if any(parts) else UNKNOWN
 
-    def _attribute(self, value: ast.Attribute, frame: Frame) -> Leaves:
+    def _leaves_of_attribute(self, value: ast.Attribute, frame: Frame) -> Leaves:
         name = self._tree.qualified(value) or ""
         if name.startswith(("math.", "numpy.", "torch.")):
             return NUMBER if name.rpartition(".")[2] in ("pi", "e", "inf") else UNKNOWN
@@ -272,7 +272,7 @@ class Values:
             origin = origin.func
         return isinstance(origin, ast.Attribute) and origin.attr in SPACES
 
-    def _call(self, call: ast.Call, frame: Frame) -> Leaves:
+    def _leaves_of_call(self, call: ast.Call, frame: Frame) -> Leaves:
         if self.makes_module(call, frame):
             return MODULE
         name, func = self._tree.qualified(call.func) or "", call.func
@@ -313,7 +313,7 @@ class Values:
         classes = [self.class_called(m) for m in made]
         return [c for c in classes if c is not None] if len(classes) == 1 else []
 
-    def _imported(self, node: ast.expr) -> str:
+    def _qualified_import(self, node: ast.expr) -> str:
         """The qualified name of an expression whose root is bound only by imports."""
         name, kinds = root(node), (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
         defined = any(isinstance(n, kinds) and n.name == name for n in self._tree.root.body)
@@ -326,11 +326,11 @@ class Values:
             if func.id in scope_access(frame.scope.body).binds:
                 return False
             func, frame = frame.given[func.id], frame.caller or frame
-        return func is not call.func and self._imported(func).removeprefix("torch.nn.") in ACTIVATIONS
+        return func is not call.func and self._qualified_import(func).removeprefix("torch.nn.") in ACTIVATIONS
 
     def makes_module(self, call: ast.Call, frame: Frame) -> bool:
         """Whether a call makes a known module or a parameter; classes of this file are looked through."""
-        name = self._imported(call.func)
+        name = self._qualified_import(call.func)
         last = name.rpartition(".")[2]
         if not name and self._makes_given(call, frame):
             return True
@@ -339,7 +339,7 @@ class Values:
         if name == f"torch.nn.{last}" and last in LAYERS:
             return all(k.arg not in (None, "dropout") for k in call.keywords)
         if name == f"torch.nn.{last}" and last in CONTAINERS:
-            parts = NONE.union(*(self.leaves(v, frame) for a in call.args for v in _values(a)))
+            parts = NONE.union(*(self.leaves(v, frame) for a in call.args for v in _values_of_dict(a)))
             return parts <= MODULE | LIST and not call.keywords
         cls = self.class_called(call)
         if cls is not None and not self._roles.is_distribution(cls):
@@ -414,7 +414,7 @@ def own_nodes(stmt: ast.stmt) -> Iterator[ast.AST]:
         stack += [n for n in children(node) if not isinstance(n, inner)]
 
 
-def _around(leaves: Leaves) -> Leaves:
+def _list_of(leaves: Leaves) -> Leaves:
     """The kinds of a list of elements of these kinds."""
     return leaves | (NESTED if "list" in leaves else LIST)
 
@@ -424,7 +424,7 @@ def _element(leaves: Leaves) -> Leaves:
     return leaves if "nested" in leaves else leaves - LIST
 
 
-def _values(value: ast.expr) -> list[ast.expr]:
+def _values_of_dict(value: ast.expr) -> list[ast.expr]:
     """The values of a dict display with names as keys; anything else is returned as it is."""
     return value.values if isinstance(value, ast.Dict) and None not in value.keys else [value]
 
@@ -433,7 +433,7 @@ def _binds(stmt: ast.Assign, name: str) -> bool:
     return any(isinstance(t, ast.Name) and t.id == name for t in stmt.targets)
 
 
-def _part(target: ast.expr, value: ast.expr, name: str) -> ast.expr | None:
+def _value_in_target(target: ast.expr, value: ast.expr, name: str) -> ast.expr | None:
     """The value that an assignment gives a name within its target, or an expression for its elements."""
     if isinstance(target, ast.Name):
         return value if target.id == name else None

@@ -91,7 +91,7 @@ class Computing:
         """Whether a statement only computes; if so, the names that it binds are known from then on."""
         before = dict(self.inputs), set(self.known), set(self.distributions)
         flags = self.calls_network, self.draws, self.records
-        if self._statement(stmt):
+        if self._statement_computes(stmt):
             return True
         self.inputs, self.known, self.distributions = before
         self.calls_network, self.draws, self.records = flags
@@ -106,21 +106,21 @@ class Computing:
         self.calls_network, self.draws, self.records = flags
         return False
 
-    def _statement(self, stmt: ast.stmt) -> bool:
+    def _statement_computes(self, stmt: ast.stmt) -> bool:
         if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1:
             target, value = stmt.targets[0], stmt.value
             bound = target.elts if isinstance(target, ast.Tuple) else [target]
             if not all(isinstance(n, ast.Name) for n in bound) or not self._expression(value):
                 return False
-            self._bind([n.id for n in bound if isinstance(n, ast.Name)], value)
+            self._note_names([n.id for n in bound if isinstance(n, ast.Name)], value)
             return True
         if isinstance(stmt, ast.If):
-            if not self._is_steady(stmt.test):
+            if not self._same_each_step(stmt.test):
                 return False
             before, sides = set(self.known), []
             for side in (stmt.body, stmt.orelse):
                 self.known = set(before)
-                if not all(self._statement(s) for s in side):
+                if not all(self._statement_computes(s) for s in side):
                     return False
                 sides.append(self.known)
             self.known = sides[0] & sides[1]  # below, only names that both sides bind are known
@@ -133,12 +133,12 @@ class Computing:
             )
             recorded, outside = self.records, self._quiet
             self._quiet = True
-            done = quiet and all(self._statement(s) for s in stmt.body)
+            done = quiet and all(self._statement_computes(s) for s in stmt.body)
             self.records, self._quiet = recorded, outside
             return done
         return False
 
-    def _bind(self, bound: list[str], value: ast.expr) -> None:
+    def _note_names(self, bound: list[str], value: ast.expr) -> None:
         self.known.update(bound)
         name = meaning(self._tree, value.func) if isinstance(value, ast.Call) else ""
         if name.startswith(DISTRIBUTIONS) or (
@@ -164,18 +164,18 @@ class Computing:
         if isinstance(node, ast.Tuple):
             return all(self._expression(n) for n in node.elts)
         if isinstance(node, ast.IfExp):
-            return self._is_steady(node.test) and self._expression(node.body) and self._expression(node.orelse)
+            return self._same_each_step(node.test) and self._expression(node.body) and self._expression(node.orelse)
         if isinstance(node, ast.Subscript):
             return self._expression(node.value) and self._is_index(node.slice)
         if isinstance(node, ast.Attribute):
-            if self._is_own(node.value):
+            if self._is_own_object(node.value):
                 self.records |= node.attr in self._networks
                 return node.attr in self._numbers or node.attr in self._networks
             found = node.attr in BOTH and isinstance(node.value, ast.Call) and _gives_both(node.value)
             return (found or node.attr in MOMENTS) and self._expression(node.value)
-        return isinstance(node, ast.Call) and self._call(node)
+        return isinstance(node, ast.Call) and self._call_computes(node)
 
-    def _call(self, call: ast.Call) -> bool:
+    def _call_computes(self, call: ast.Call) -> bool:
         func, name = call.func, meaning(self._tree, call.func)
         if not name and self._tree.qualified(func):
             return False  # here, the name may be something else
@@ -215,7 +215,7 @@ class Computing:
         func = call.func
         if self._class is None:
             return isinstance(func, ast.Name) and func.id in self._networks
-        return isinstance(func, ast.Attribute) and self._is_own(func.value) and func.attr in self._networks
+        return isinstance(func, ast.Attribute) and self._is_own_object(func.value) and func.attr in self._networks
 
     @property
     def _trusts(self) -> bool:
@@ -228,9 +228,9 @@ class Computing:
         func = call.func
         if isinstance(func, ast.Attribute) and self._tree.methods(func.attr) and func.attr not in self._keeps:
             func = func.value  # self.actor.act(state)
-            if self._class is not None and self._is_own(func):
+            if self._class is not None and self._is_own_object(func):
                 return self._roles.is_module(self._class)  # self.forward(state)
-        own = isinstance(func, ast.Attribute) and self._is_own(func.value)
+        own = isinstance(func, ast.Attribute) and self._is_own_object(func.value)
         if not own and not (isinstance(func, ast.Name) and self._class is None):
             return False
         return unparse(func) in self._roles.networks or self._roles.get(World).is_module(func)
@@ -248,7 +248,7 @@ class Computing:
             return False
         if name not in self._parameters() or name in scope_access(function.body).binds:
             return False
-        calls = self._calls(function)
+        calls = self._calls_with_name(function)
         receiver = None if self._class is None else ast.Constant(None)
         bound = [bind_arguments(function, call, receiver) for call in calls]
         values = [b.values.get(name) if b is not None else None for b in bound]
@@ -257,11 +257,11 @@ class Computing:
             self.inputs.setdefault(name)
         return found
 
-    def _is_own(self, node: ast.expr) -> bool:
+    def _is_own_object(self, node: ast.expr) -> bool:
         return isinstance(node, ast.Name) and node.id == self._own
 
     def _is_device_or_dtype(self, node: ast.expr) -> bool:
-        if isinstance(node, ast.Attribute) and self._is_own(node.value):
+        if isinstance(node, ast.Attribute) and self._is_own_object(node.value):
             return node.attr in self._numbers
         local = set(scope_access(self._scope.body).binds) | self._parameters()
         if self._scope is self._roles.scope:
@@ -278,13 +278,13 @@ class Computing:
             return isinstance(node.op, ast.USub) and self._is_index(node.operand)
         return isinstance(node, ast.Constant)
 
-    def _is_steady(self, test: ast.expr) -> bool:
+    def _same_each_step(self, test: ast.expr) -> bool:
         """Whether a condition has the same value in each step: it tests an option of the object or an omitted
         parameter."""
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-            return self._is_steady(test.operand)
+            return self._same_each_step(test.operand)
         if isinstance(test, ast.Attribute):
-            return self._is_own(test.value) and test.attr in self._numbers
+            return self._is_own_object(test.value) and test.attr in self._numbers
         asked = test.left if isinstance(test, ast.Compare) and _is_none(test) else test
         if isinstance(asked, ast.Name) and asked.id not in self.known and self._has_default(asked.id):
             self.inputs.setdefault(asked.id)
@@ -313,7 +313,7 @@ class Computing:
         )
         if shown:
             self.inputs.setdefault(name)
-            values = [v for stmt in bindings for v in (self._values(stmt, name) if stmt is not None else [None])]
+            values = [v for stmt in bindings for v in (self._values_bound(stmt, name) if stmt is not None else [None])]
             self.records |= not all(v is not None and self._is_of_host(v) for v in values)
         return shown
 
@@ -321,21 +321,21 @@ class Computing:
         return self._roles.reaching(self._scope).before(name, self._first)
 
     @staticmethod
-    def _values(stmt: ast.stmt, name: str) -> list[ast.expr]:
+    def _values_bound(stmt: ast.stmt, name: str) -> list[ast.expr]:
         pairs = pairwise(stmt) if isinstance(stmt, ast.Assign) else []
         return [v for t, v in pairs if isinstance(t, ast.Name) and t.id == name]
 
     def _binds_tensor(self, stmt: ast.stmt, name: str) -> bool:
-        values = self._values(stmt, name)
+        values = self._values_bound(stmt, name)
         return bool(values) and all(self._makes_tensor(v) for v in values)
 
     def _is_of_host(self, value: ast.expr) -> bool:
         """Whether a known tensor is made from values of the host, so that it has no gradient."""
         while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and not self._makes(value):
-            value = self._changed(value) or value.func.value
+            value = self._tensor_reshaped(value) or value.func.value
         return self._makes(value)
 
-    def _changed(self, call: ast.Call) -> ast.expr | None:
+    def _tensor_reshaped(self, call: ast.Call) -> ast.expr | None:
         """`x` in `torch.unsqueeze(x, 0)`."""
         name = meaning(self._tree, call.func)
         last = name.rpartition(".")[2]
@@ -347,7 +347,7 @@ class Computing:
     def _makes_tensor(self, value: ast.expr) -> bool:
         """Whether a value is a tensor made from host values or by a network, perhaps moved or reshaped."""
         while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
-            func, inner = value.func, self._changed(value)
+            func, inner = value.func, self._tensor_reshaped(value)
             if self._makes(value) or self._is_network(value):
                 return True
             text = func.attr == "type" and not value.args
@@ -361,7 +361,7 @@ class Computing:
         function, tensors = self._scope, self._roles.get(Tensors)
         if not isinstance(function, ast.FunctionDef) or name not in self._parameters() or function is self._roles.scope:
             return False
-        calls = self._calls(function)
+        calls = self._calls_with_name(function)
         receiver = None if self._class is None else ast.Constant(None)
         for call in calls:
             bound = bind_arguments(function, call, receiver)
@@ -386,10 +386,10 @@ class Computing:
         bindings = self._roles.reaching(self._roles.scope).before(node.id, self._tree.statement(node))
         new = [stmt for stmt in bindings if stmt is not None and stmt not in seen]
         seen.update(new)
-        values = [self._values(stmt, node.id) for stmt in new]
+        values = [self._values_bound(stmt, node.id) for stmt in new]
         return None not in bindings and all(v and all(self._bound_to_tensors(e, seen) for e in v) for v in values)
 
-    def _calls(self, function: ast.FunctionDef) -> list[ast.Call]:
+    def _calls_with_name(self, function: ast.FunctionDef) -> list[ast.Call]:
         """All calls of anything with the function's name."""
         calls = self._tree.of(ast.Call)
         return [c for c in calls if function.name in (getattr(c.func, "id", ""), self._tree.last_name(c.func))]
@@ -430,7 +430,7 @@ class Sealed:
                 for name, frame, value in _kept_once(self._roles, cls)
                 if not set(_gathered(value)) & scope_access(frame.scope.body).binds  # may be filled later
                 and self._is_network(value, frame)
-                and (self._is_parameter(value) or stays(self._roles, self._uses(ast.Attribute, name)))
+                and (self._is_parameter(value) or stays(self._roles, self._occurrences(ast.Attribute, name)))
             )
         return self._networks[cls]
 
@@ -448,7 +448,7 @@ class Sealed:
             if value is not None
             and name not in local | tree.declared
             and self._is_network(value, Frame(roles.scope))
-            and (self._is_parameter(value) or stays(roles, self._uses(ast.Name, name)))
+            and (self._is_parameter(value) or stays(roles, self._occurrences(ast.Name, name)))
         )
 
     def is_parameter(self, name: str) -> bool:
@@ -462,7 +462,7 @@ class Sealed:
         return frozenset(
             name
             for name, frame, value in _kept_once(self._roles, cls)
-            if isinstance(value, ast.Constant) or self._asks(value) or _leaves(values, value, frame) == NUMBER
+            if isinstance(value, ast.Constant) or self._asks(value) or _leaves_if_known(values, value, frame) == NUMBER
         )
 
     def _asks(self, value: ast.expr) -> bool:
@@ -494,9 +494,9 @@ class Sealed:
 
     def _is_network(self, value: ast.expr, frame: Frame) -> bool:
         plain = not any(layer_differs(self._roles, n) or makes_inplace(n) for n in walk(value))
-        return plain and _leaves(Values(self._roles, self._check), value, frame) == MODULE
+        return plain and _leaves_if_known(Values(self._roles, self._check_made), value, frame) == MODULE
 
-    def _check(self, made: ast.ClassDef, call: ast.Call, frame: Frame) -> None:
+    def _check_made(self, made: ast.ClassDef, call: ast.Call, frame: Frame) -> None:
         if not self.runs(made):
             raise Unknown(f"line {call.lineno} makes {made.name}()")
 
@@ -504,7 +504,7 @@ class Sealed:
         """Whether a value is a parameter, of which only the values can change."""
         return isinstance(value, ast.Call) and meaning(self._tree, value.func) == "torch.nn.Parameter"
 
-    def _uses(self, kind: type[ast.Name] | type[ast.Attribute], name: str) -> list[ast.Name | ast.Attribute]:
+    def _occurrences(self, kind: type[ast.Name] | type[ast.Attribute], name: str) -> list[ast.Name | ast.Attribute]:
         return [n for n in self._tree.of(kind) if (n.id if isinstance(n, ast.Name) else n.attr) == name]
 
 
@@ -529,7 +529,7 @@ def _own_attributes(method: ast.FunctionDef) -> set[str]:
     return {n.attr for n in found if isinstance(n.value, ast.Name) and n.value.id == own}
 
 
-def _leaves(values: Values, value: ast.expr, frame: Frame) -> object:
+def _leaves_if_known(values: Values, value: ast.expr, frame: Frame) -> object:
     try:
         return values.leaves(value, frame)
     except Unknown:

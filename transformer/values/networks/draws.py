@@ -89,12 +89,12 @@ def _is_dense(tree: Tree, cls: ast.ClassDef, method: ast.FunctionDef, value: ast
     if len(kept) != 1 or len(sets) != 1 or any(m.name == called.attr for m in methods):
         return False
     uses = [n for n in tree.of(ast.Attribute) if n.attr == called.attr and n not in sets]
-    if not all(_leaves(tree, n) for n in uses):
+    if not all(_is_call_or_read(tree, n) for n in uses):
         return False
     return kept[0] is not None and _ends_dense(tree, kept[0])
 
 
-def _leaves(tree: Tree, use: ast.expr) -> bool:
+def _is_call_or_read(tree: Tree, use: ast.expr) -> bool:
     """Whether a module is only called, or read."""
     parent = tree.parents[use]
     if isinstance(parent, ast.Attribute):
@@ -125,7 +125,7 @@ def _ends_dense(tree: Tree, module: ast.expr, depth: int = 6) -> bool:
     made = returns[0].value
     given = [a.arg for a in helper.args.args]
     uses = [n for n in walk(helper) if isinstance(n, ast.Name) and isinstance(made, ast.Name) and n.id == made.id]
-    if not all(n is made or isinstance(n.ctx, ast.Store) or _leaves(tree, n) for n in uses):
+    if not all(n is made or isinstance(n.ctx, ast.Store) or _is_call_or_read(tree, n) for n in uses):
         return False
     if isinstance(made, ast.Name) and made.id in given:
         rebound = any(made.id in access(s).binds for s in statements(helper.body))

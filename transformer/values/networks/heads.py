@@ -63,7 +63,7 @@ class Heads:
             if name.id in self._roles.modules and (call := self._network_call(name)) is not None:
                 cls = self._class_of(name)
                 method = "forward" if call.func is name else call.func.attr if calls_method(call) else ""
-                self._enter(cls, method, call.lineno)
+                self._enter_method(cls, method, call.lineno)
                 found[self._plain(call)] = None
         return list(found)
 
@@ -102,13 +102,13 @@ class Heads:
             raise Unknown(f"{name.id} is not made exactly once, from a class of this file")
         cls = self._tree.classes[ast.unparse(constructor.func)]
         for used in self._tree.used_classes(cls):
-            self._check(used)
+            self._check_products(used)
             self._classes[used] = None
         if [self._tree.qualified(base) for base in cls.bases] != ["torch.nn.Module"]:
             raise Unknown(f"line {cls.lineno}: {cls.name} is not derived directly from nn.Module")
         return cls
 
-    def _check(self, cls: ast.ClassDef) -> None:
+    def _check_products(self, cls: ast.ClassDef) -> None:
         """Check that in a class, and in functions that it may call, only torch's layers compute matrix products.
 
         Raises:
@@ -141,15 +141,15 @@ class Heads:
             raise Unknown(f"line {call.lineno} also computes a matrix product")
         return stmt
 
-    def _enter(self, cls: ast.ClassDef, name: str, line: int) -> None:
+    def _enter_method(self, cls: ast.ClassDef, name: str, line: int) -> None:
         """Record what a method returns, or the layer that is called instead."""
         method = next((s for s in cls.body if isinstance(s, ast.FunctionDef) and s.name == name), None)
         if method is not None:
-            self._method(cls, method)
+            self._layers_in_method(cls, method)
         else:
-            self._attribute(cls, name, line)
+            self._head_of_attribute(cls, name, line)
 
-    def _method(self, cls: ast.ClassDef, method: ast.FunctionDef) -> None:
+    def _layers_in_method(self, cls: ast.ClassDef, method: ast.FunctionDef) -> None:
         """Record the layers whose results are used other than as inputs of layers."""
         if method in self._seen:
             return
@@ -164,7 +164,7 @@ class Heads:
             call = self._tree.parents[node]
             if isinstance(call, ast.Call) and call.func is node:
                 if not self._feeds_layers(call, method, own, modules):
-                    self._enter(cls, node.attr, node.lineno)
+                    self._enter_method(cls, node.attr, node.lineno)
             elif node.attr in modules | {m.name for m in _methods(cls)}:
                 raise Unknown(f"line {node.lineno} uses {ast.unparse(node)} other than by calling it")
 
@@ -200,7 +200,7 @@ class Heads:
         names = [self._tree.qualified(call.func) or ast.unparse(call.func) for call in calls]
         return any(n.startswith("torch.nn.") or not n.startswith(("torch.", "numpy.", "math.")) for n in names)
 
-    def _attribute(self, cls: ast.ClassDef, name: str, line: int) -> None:
+    def _head_of_attribute(self, cls: ast.ClassDef, name: str, line: int) -> None:
         """Record the last linear layer of what an attribute holds."""
         made = [value for method in _methods(cls) for kept, value in kept_by(method) if kept == name]
         if not made or None in made:
@@ -219,13 +219,13 @@ class Heads:
             starred = any(isinstance(a, ast.Starred) for a in value.args)
             parts = [] if starred else [a for a in value.args if self._layer(a) not in layers(autocast="kept")][-1:]
         else:
-            parts = self._returned(value)
+            parts = self._values_returned(value)
         if not parts or not depth:
             raise Unknown(f"line {value.lineno}: the result of {name} is not that of a linear layer")
         for part in parts:
             self._last_linear(part, name, depth - 1)
 
-    def _returned(self, call: ast.expr) -> list[ast.expr]:
+    def _values_returned(self, call: ast.expr) -> list[ast.expr]:
         """What a function of this file may return for a call such as `mlp(2, 1)` or `layer_init(nn.Linear(2, 1))`."""
         function = self._tree.helper_called(call) if isinstance(call, ast.Call) else None
         matched = bind_arguments(function, call) if function is not None and isinstance(call, ast.Call) else None

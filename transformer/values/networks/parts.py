@@ -95,7 +95,7 @@ class Parts:
 
     def __init__(self, roles: Roles) -> None:
         self._roles, self._tree = roles, roles.tree
-        self._values = Values(roles, self._check)
+        self._values = Values(roles, self._check_made_class)
         self._lenient = Values(roles, lambda *_: None)
         self._checked: dict[tuple[ast.AST, Hashable], Unknown | None] = {}
         self._open: set[ast.AST] = set()
@@ -113,11 +113,11 @@ class Parts:
         except Unknown as unknown:
             return str(unknown)
         for name in (n for a in (*call.args, *call.keywords) for n in walk(a) if isinstance(n, ast.Name)):
-            if self._is_module(name, frame):
+            if self._is_known_module(name, frame):
                 return f"line {call.lineno} makes a network of {name.id}, through which its parts may change unseen"
         return None if known else f"line {call.lineno} makes {ast.unparse(call.func)}(), which is not a known network"
 
-    def _is_module(self, name: ast.Name, frame: Frame) -> bool:
+    def _is_known_module(self, name: ast.Name, frame: Frame) -> bool:
         """Whether a name is always a known module; nothing else can be a part of a known network."""
         try:
             return "module" in self._values.leaves(name, frame)
@@ -146,7 +146,7 @@ class Parts:
                 for stmt in statements(method.body) if not makes else ():
                     for target in stores(stmt):
                         base = root(target)
-                        plain = isinstance(target, ast.Attribute) and _is(target.value, own)
+                        plain = isinstance(target, ast.Attribute) and _is_the_name(target.value, own)
                         if base == own and (not plain or "module" in made.kept.get(getattr(target, "attr", ""), ())):
                             raise Unknown(f"line {target.lineno} sets {ast.unparse(target)}")
                 self._check_self(method, own, made, known_only=False, makes=makes)
@@ -184,7 +184,7 @@ class Parts:
         """Whether a method uses `self` other than before a dot or to call its base class."""
         parents, own = self._tree.parents, method.args.args[0].arg
         for node in walk(method):
-            outer = parents[node] if _is(node, own) else None
+            outer = parents[node] if _is_the_name(node, own) else None
             base = isinstance(outer, ast.Call) and (
                 self._tree.names.builtin(outer.func) == "super" or self._tree.calls(outer, "torch.nn.Module.__init__")
             )
@@ -220,7 +220,7 @@ class Parts:
         except Unknown:
             return UNKNOWN
 
-    def _check(self, cls: ast.ClassDef, call: ast.Call, caller: Frame) -> None:
+    def _check_made_class(self, cls: ast.ClassDef, call: ast.Call, caller: Frame) -> None:
         """Check the class of a call, and its arguments.
 
         Raises:
@@ -271,7 +271,7 @@ class Parts:
                     raise Unknown(f"line {call.lineno} does not say which parameter of {cls.name}() gets which value")
                 self._constructor(method, frame, made)
             elif method.name not in apart:
-                self._method(method, made)
+                self._check_method(method, made)
 
     def _check_signature(self, method: ast.FunctionDef, cls: _Class, count: int) -> None:
         name = f"{cls.node.name}.{method.name} (line {method.lineno})"
@@ -306,7 +306,11 @@ class Parts:
         """Whether an attribute is a library's environment, no module, and nothing reads it."""
         step = self._roles.phases.env_step.func
         origin = self._values.origin(value, frame)[0] if value is not None else None
-        if not isinstance(step, ast.Attribute) or not _is(origin, root(step)) or not isinstance(step.value, ast.Name):
+        if (
+            not isinstance(step, ast.Attribute)
+            or not _is_the_name(origin, root(step))
+            or not isinstance(step.value, ast.Name)
+        ):
             return False
         made = [v for _, v in self._roles.assignments(step.value.id)]
         calls = [self._tree.qualified(v.func) or "" for v in made if isinstance(v, ast.Call)]
@@ -321,7 +325,7 @@ class Parts:
             if not self._is_only_called(stmt):
                 self._check_plain(stmt)
             for target in stores(stmt):
-                kept = isinstance(target, ast.Attribute) and _is(target.value, own)
+                kept = isinstance(target, ast.Attribute) and _is_the_name(target.value, own)
                 value = getattr(target, "attr", "") in ("data", "weight", "bias", "requires_grad")
                 if not kept and not (value and root(target) in local):
                     raise Unknown(f"line {target.lineno} sets {ast.unparse(target)}")
@@ -351,20 +355,20 @@ class Parts:
                 check = partial(self._put_together, function, inner, "")
                 self._once_of_call(function, call, frame, check)
         elif isinstance(func, ast.Attribute) and not name:
-            known = func.attr in PUTTING_TOGETHER and not _is(func.value, own)
+            known = func.attr in PUTTING_TOGETHER and not _is_the_name(func.value, own)
             known = known and (func.attr not in GROWING or _is_new_list(func.value, frame.scope))
             known = known or ast.unparse(func) in (f"{own}.register_buffer", f"{own}.parameters")
             known = known or initializes_all(self._tree, func)
             known = known or (func.attr == "__init__" and ast.unparse(func.value).startswith("super("))
             known = known or self._values.leaves(call, frame) in (MODULE, NUMBER)
             # a part's own call, to find out its output size
-            known = known or (_is(func.value, own) and self._values.leaves(func, frame) == MODULE)
+            known = known or (_is_the_name(func.value, own) and self._values.leaves(func, frame) == MODULE)
         if not known and not (name in ("torch.no_grad", "torch.inference_mode") and not call.args):
             raise Unknown(f"line {call.lineno} calls {ast.unparse(func)}() while the network is made")
 
     # --- methods -------------------------------------------------------------------------------------------
 
-    def _method(self, function: ast.FunctionDef, cls: _Class | None) -> None:
+    def _check_method(self, function: ast.FunctionDef, cls: _Class | None) -> None:
         """Check what runs when the network is called: a method, or a function of this file that one calls."""
         kept = (cls.node, *cls.kept.items()) if cls is not None else ()
         self._once(function, kept, lambda: self._check_run(function, cls))
@@ -395,7 +399,7 @@ class Parts:
         elif isinstance(func, ast.Name) and func.id not in local:
             function, made = self._values.function_called(call), self._values.class_called(call)
             if function is not None:
-                self._method(function, None)
+                self._check_method(function, None)
             drawn = made is not None and self._roles.is_distribution(made)
             if made is not None and drawn:
                 self._distribution(made)
@@ -404,7 +408,7 @@ class Parts:
             known = "forward" in cls.methods  # the module's own call
         elif isinstance(func, ast.Name):
             known = cls is not None and self._goes_through_modules(func, own, cls)
-        elif isinstance(func, ast.Attribute) and _is(func.value, own) and cls is not None:
+        elif isinstance(func, ast.Attribute) and _is_the_name(func.value, own) and cls is not None:
             known = func.attr in cls.methods or cls.kept.get(func.attr) == MODULE
         elif isinstance(func, ast.Attribute):
             # of a tensor, a distribution, or a part of the network, which _check_self checks
@@ -435,7 +439,7 @@ class Parts:
         loops = [n for n in walk(function) if isinstance(n, (ast.For, ast.comprehension))]
         through = [loop for loop in loops if any(b in walk(loop.target) for b in bound)]
         over = [n for loop in through for n in walk(loop.iter) if isinstance(n, ast.Attribute)]
-        modules = [n for n in over if _is(n.value, own) and cls.kept.get(n.attr) == MODULE]
+        modules = [n for n in over if _is_the_name(n.value, own) and cls.kept.get(n.attr) == MODULE]
         return len(bound) == len(through) == len(modules) and name.id not in parameters(function)
 
     def _check_self(
@@ -447,7 +451,7 @@ class Parts:
         for node in walk(function):
             if isinstance(node, ast.Attribute) and node.attr == "__init__" and function.name != "__init__":
                 raise Unknown(f"line {node.lineno} calls a constructor by its name")
-            if not _is(node, own) or parents[node] is function.args:
+            if not _is_the_name(node, own) or parents[node] is function.args:
                 continue
             outer = parents[node]
             if isinstance(outer, ast.Call) and ast.unparse(outer.func) == "super":
@@ -494,7 +498,11 @@ class Parts:
         elif isinstance(outer, (ast.For, ast.comprehension)):
             known = outer.iter is inside
             target: ast.AST = outer.target
-            if isinstance(inside, ast.Call) and _is(inside.func, "enumerate") and isinstance(target, ast.Tuple):
+            if (
+                isinstance(inside, ast.Call)
+                and _is_the_name(inside.func, "enumerate")
+                and isinstance(target, ast.Tuple)
+            ):
                 target = target.elts[-1]  # the first element is the index
             for name_node in walk(target):
                 if isinstance(name_node, ast.Name):
@@ -600,11 +608,11 @@ def _is_new_list(node: ast.expr, function: Scope) -> bool:
         isinstance(s, (ast.Assign, ast.AnnAssign))
         and (
             isinstance(s.value, (ast.List, ast.ListComp))
-            or (isinstance(s.value, ast.Call) and _is(s.value.func, "list"))
+            or (isinstance(s.value, ast.Call) and _is_the_name(s.value.func, "list"))
         )
         for s in made
     )
 
 
-def _is(node: ast.AST | None, name: str) -> bool:
+def _is_the_name(node: ast.AST | None, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name

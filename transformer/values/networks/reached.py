@@ -252,7 +252,7 @@ class _Way:
         """A parameter that a pass does not reach on this path."""
         frame = _Frame(self._update, "", {}, scope_access(self._update.body).binds)
         with suppress(_Return, _Done):
-            self._block(frame, self._update.body, 0)
+            self._follow_block(frame, self._update.body, 0)
         for summed, optimizers in self._sums():
             call = summed[-1].call
             must = NOTHING.union(*(p.loss.must for p in summed))
@@ -299,7 +299,7 @@ class _Way:
         if None in held or not held:
             return True
         if any(re.split(r"[.\[]", p)[0] == start for p in held if p is not None):
-            return any(p is not None and (_begins(path, p) or _begins(p, path)) for p in held)
+            return any(p is not None and (_is_path_in(path, p) or _is_path_in(p, path)) for p in held)
         if start in self._roles.modules or start == "self":
             return False
         roots = [re.split(r"[.\[]", p)[0] for p in held if p is not None]
@@ -310,7 +310,7 @@ class _Way:
         made = [value for _, value in self._roles.assignments(start)]
         ours = {*self._roles.modules, *(p for p in held if p is not None)}
         return not made or not all(
-            self._tree.qualified(_called(v)) and not {n.id for n in walk(v) if isinstance(n, ast.Name)} & ours
+            self._tree.qualified(_innermost_callee(v)) and not {n.id for n in walk(v) if isinstance(n, ast.Name)} & ours
             for v in made
         )
 
@@ -324,7 +324,7 @@ class _Way:
             return [value.id] if self._tree.calls(made, *TENSORS) else self._prefixes(optimizer, made, depth - 1)
         if isinstance(value, ast.Attribute):
             cls = self._tree.class_of_self(value.value, self._tree.scope_of(optimizer.stmt))
-            kept = _assigned(cls, value.attr) if cls is not None else []
+            kept = _values_of_own(cls, value.attr) if cls is not None else []
             holder = optimizer.name.rpartition(".")[0]
             stored = [n for n in self._tree.of(ast.Attribute) if n.attr == value.attr and isinstance(n.ctx, ast.Store)]
             own = bool(holder) and len(stored) == 1 and len(kept) == 1 and self._tree.calls(kept[0], *TENSORS)
@@ -349,18 +349,18 @@ class _Way:
 
     # statements
 
-    def _block(self, frame: _Frame, body: Sequence[ast.stmt], depth: int) -> None:
+    def _follow_block(self, frame: _Frame, body: Sequence[ast.stmt], depth: int) -> None:
         for stmt in body:
-            self._statement(frame, stmt, depth)
+            self._follow_statement(frame, stmt, depth)
 
-    def _statement(self, frame: _Frame, stmt: ast.stmt, depth: int) -> None:
+    def _follow_statement(self, frame: _Frame, stmt: ast.stmt, depth: int) -> None:
         if isinstance(stmt, ast.Assign):
             value = self._value(frame, stmt.value, depth)
             for target in stmt.targets:
-                self._bind(frame, target, value, depth)
+                self._bind_value(frame, target, value, depth)
         elif isinstance(stmt, ast.AnnAssign):
             if stmt.value is not None:
-                self._bind(frame, stmt.target, self._value(frame, stmt.value, depth), depth)
+                self._bind_value(frame, stmt.target, self._value(frame, stmt.value, depth), depth)
         elif isinstance(stmt, ast.AugAssign):
             loaded = ast.copy_location(ast.parse(unparse(stmt.target), mode="eval").body, stmt.target)
             before, after = self._value(frame, loaded, depth), self._value(frame, stmt.value, depth)
@@ -370,13 +370,13 @@ class _Way:
                 )
             else:
                 value = _joined((before, after))
-            self._bind(frame, stmt.target, value, depth)
+            self._bind_value(frame, stmt.target, value, depth)
         elif isinstance(stmt, ast.Expr):
             self._value(frame, stmt.value, depth)
         elif isinstance(stmt, ast.Return):
             raise _Return(PLAIN if stmt.value is None else self._value(frame, stmt.value, depth))
         elif isinstance(stmt, ast.If):
-            self._condition(frame, stmt, depth)
+            self._follow_branch(frame, stmt, depth)
         elif isinstance(stmt, ast.For):
             self._loop(frame, stmt, depth)
         elif isinstance(stmt, ast.With):
@@ -391,14 +391,14 @@ class _Way:
         elif not isinstance(stmt, (ast.Pass, ast.Global, ast.Nonlocal, ast.Import, ast.ImportFrom, ast.Raise)):
             raise _Unknown(f"line {stmt.lineno} is a statement that the analysis does not follow")
 
-    def _condition(self, frame: _Frame, stmt: ast.If, depth: int) -> None:
+    def _follow_branch(self, frame: _Frame, stmt: ast.If, depth: int) -> None:
         try:
             holds = self._holds(frame, stmt.test, depth)
         except _Fork:
             if self._makes_no_difference(frame, stmt, depth):
                 return
             raise
-        self._block(frame, stmt.body if holds else stmt.orelse, depth)
+        self._follow_block(frame, stmt.body if holds else stmt.orelse, depth)
 
     def _makes_no_difference(self, frame: _Frame, stmt: ast.If, depth: int) -> bool:
         """Whether both branches leave the same values; if so, the frame keeps them and the path does not fork."""
@@ -409,7 +409,7 @@ class _Way:
         for body in (stmt.body, stmt.orelse):
             frame.values = dict(before)
             try:
-                self._block(frame, body, depth)
+                self._follow_block(frame, body, depth)
             except (_Return, _LeaveLoop, _Done):
                 break
             if self._passes != passes:
@@ -430,21 +430,21 @@ class _Way:
     def _loop(self, frame: _Frame, loop: ast.For, depth: int) -> None:
         items = self._value(frame, loop.iter, depth)
         if not self._chosen(f"{frame.key}{loop.lineno}: runs"):
-            self._block(frame, loop.orelse, depth)
+            self._follow_block(frame, loop.orelse, depth)
             return
         for _ in range(2):  # the second turn sees what the first leaves
-            self._bind(frame, loop.target, items.part(None), depth)
+            self._bind_value(frame, loop.target, items.part(None), depth)
             try:
-                self._block(frame, loop.body, depth)
+                self._follow_block(frame, loop.body, depth)
             except _LeaveLoop:
                 continue
-        self._block(frame, loop.orelse, depth)
+        self._follow_block(frame, loop.orelse, depth)
 
     def _with(self, frame: _Frame, block: ast.With, depth: int) -> None:
         off = without_gradients(self._tree, block.body[0]) if block.body else False
         self._off += off
         try:
-            self._block(frame, block.body, depth)
+            self._follow_block(frame, block.body, depth)
         finally:
             self._off -= off
 
@@ -476,13 +476,13 @@ class _Way:
             raise _Fork(key)
         return self.choices[key]
 
-    def _bind(self, frame: _Frame, target: ast.expr, value: _Value, depth: int) -> None:
+    def _bind_value(self, frame: _Frame, target: ast.expr, value: _Value, depth: int) -> None:
         if isinstance(target, ast.Starred):
-            self._bind(frame, target.value, _perhaps([value]), depth)
+            self._bind_value(frame, target.value, _perhaps([value]), depth)
         elif isinstance(target, (ast.Tuple, ast.List)):
             starred = any(isinstance(e, ast.Starred) for e in target.elts)
             for i, element in enumerate(target.elts):
-                self._bind(frame, element, value.part(None if starred else i), depth)
+                self._bind_value(frame, element, value.part(None if starred else i), depth)
         elif isinstance(target, (ast.Name, ast.Attribute)):
             frame.values[unparse(target)] = value
         else:  # an entry of something
@@ -516,9 +516,9 @@ class _Way:
         if isinstance(node, ast.Constant):
             return NONE if node.value is None else _Value(truth=bool(node.value))
         if isinstance(node, (ast.Name, ast.Attribute)):
-            return self._named(frame, node, depth)
+            return self._value_of_name(frame, node, depth)
         if isinstance(node, ast.Call):
-            return self._call(frame, node, depth)
+            return self._value_of_call(frame, node, depth)
         if isinstance(node, ast.BinOp):
             left, right = of(node.left), of(node.right)
             if isinstance(node.op, ast.Add) and left.parts is not None and right.parts is not None:
@@ -566,7 +566,7 @@ class _Way:
             return of(node.value)
         if isinstance(node, ast.NamedExpr):
             value = of(node.value)
-            self._bind(frame, node.target, value, depth)
+            self._bind_value(frame, node.target, value, depth)
             return value
         if isinstance(node, ast.Slice):
             for bound in (node.lower, node.upper, node.step):
@@ -584,14 +584,14 @@ class _Way:
         inner = replace(frame, values=dict(frame.values))
         for generator in node.generators:
             items = self._value(inner, generator.iter, depth)
-            self._bind(inner, generator.target, items.part(None), depth)
+            self._bind_value(inner, generator.target, items.part(None), depth)
         if not self._chosen(f"{frame.key}{node.lineno}:{node.col_offset} runs"):
             return PLAIN
         element = self._value(inner, node.elt, depth)
         chosen = any(g.ifs for g in node.generators)
         return _perhaps([element]) if chosen else _Value(element.must, element.may)
 
-    def _named(self, frame: _Frame, node: ast.Name | ast.Attribute, depth: int) -> _Value:
+    def _value_of_name(self, frame: _Frame, node: ast.Name | ast.Attribute, depth: int) -> _Value:
         text = unparse(node)
         if text in frame.values:
             return frame.values[text]
@@ -605,7 +605,7 @@ class _Way:
         if node.attr in _NUMBERS:
             return PLAIN
         if owner.path:
-            return self._attribute(owner, node.attr)
+            return self._value_of_attribute(owner, node.attr)
         return _joined((owner,)) if node.attr in _KEEPS else _perhaps((owner,))
 
     def _free(self, name: str) -> _Value:
@@ -623,7 +623,9 @@ class _Way:
             one = frozenset((name,))
             return _Value(one, one)
         if name in self._roles.modules:
-            layer = bool(made) and all((self._tree.qualified(_called(v)) or "").startswith("torch.nn.") for v in made)
+            layer = bool(made) and all(
+                (self._tree.qualified(_innermost_callee(v)) or "").startswith("torch.nn.") for v in made
+            )
             return _Value(path=name, layer=layer)
         held = [self._tree.constructor(e) for v in made if isinstance(v, (ast.List, ast.Tuple)) for e in v.elts]
         if any(c is not None for c in held):
@@ -632,7 +634,7 @@ class _Way:
             return _Value(path=name, cls=cls)
         if len(made) == 1 and isinstance(made[0], (ast.Name, ast.Attribute)) and name not in names_in(made):
             frame = _Frame(self._update, "", {})
-            return self._named(frame, made[0], 0)
+            return self._value_of_name(frame, made[0], 0)
         if any(isinstance(n, ast.Name) and self._is_handed_on(n) for v in made for n in walk(v)):
             return _Value(path=name)  # it may hold parameters
         return PLAIN
@@ -643,7 +645,7 @@ class _Way:
         while isinstance(parent := self._tree.parents.get(node), ast.Attribute):
             node = parent
         path = unparse(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""
-        network = any(_begins(path, held) or _begins(held, path) for held in self._roles.networks)
+        network = any(_is_path_in(path, held) or _is_path_in(held, path) for held in self._roles.networks)
         return network and not (isinstance(parent, ast.Call) and parent.func is node)
 
     def _is_optimized(self, name: str) -> bool:
@@ -655,17 +657,17 @@ class _Way:
             for n in walk(a)
         )
 
-    def _attribute(self, owner: _Value, name: str) -> _Value:
+    def _value_of_attribute(self, owner: _Value, name: str) -> _Value:
         """An attribute of an object: a part of a network, a parameter, or something without parameters."""
         path = f"{owner.path}.{name}"
         if owner.cls is None:
             return _Value(path=path, layer=owner.layer)
-        made = [v for c in self._tree.lineage(owner.cls) for v in _assigned(c, name)]
+        made = [v for c in self._tree.lineage(owner.cls) for v in _values_of_own(c, name)]
         if not made:
             return PLAIN
         for value in made:
             calls = [n for n in walk(value) if isinstance(n, ast.Call)]
-            if any("Parameter" in unparse(_called(n)) or "requires_grad" in unparse(n) for n in calls):
+            if any("Parameter" in unparse(_innermost_callee(n)) or "requires_grad" in unparse(n) for n in calls):
                 one = frozenset((path,))
                 return _Value(one, one)
         for value in made:
@@ -683,7 +685,7 @@ class _Way:
     def _is_constant(self, value: ast.expr) -> bool:
         """Whether a value is made by tensor functions of torch, and is not a parameter."""
         calls = [n for n in walk(value) if isinstance(n, ast.Call)]
-        made = [(self._tree.qualified(_called(c)) or "").rpartition(".") for c in calls]
+        made = [(self._tree.qualified(_innermost_callee(c)) or "").rpartition(".") for c in calls]
         tensors = all(module == "torch" and name in names("torch", memory="new") for module, _, name in made)
         return bool(calls) and tensors and "requires_grad" not in unparse(value)
 
@@ -721,7 +723,7 @@ class _Way:
             for n in walk(m)
         )
 
-    def _method(self, cls: ast.ClassDef, name: str) -> ast.FunctionDef | None:
+    def _method_named(self, cls: ast.ClassDef, name: str) -> ast.FunctionDef | None:
         for one in self._tree.lineage(cls):
             for stmt in one.body:
                 if isinstance(stmt, ast.FunctionDef) and stmt.name == name:
@@ -730,7 +732,7 @@ class _Way:
 
     # calls
 
-    def _call(self, frame: _Frame, call: ast.Call, depth: int) -> _Value:
+    def _value_of_call(self, frame: _Frame, call: ast.Call, depth: int) -> _Value:
         losses = self._backward(call)
         if losses is not None and not frame.key:
             found = _joined([self._value(frame, loss, depth) for loss in losses])
@@ -764,17 +766,17 @@ class _Way:
                 return PLAIN
             function = self._tree.function_called(call)
             if function is not None and function is not self._update:
-                return self._followed(frame, function, call, None, given, depth)
+                return self._followed(frame, function, call, None, depth)
         if isinstance(func, ast.Attribute):
             owner = self._value(frame, func.value, depth)
             if not owner.path:
-                return self._of_value(frame, owner, func, given, depth)
+                return self._of_value(frame, owner, func, given)
             if func.attr in ("parameters", "named_parameters", "state_dict", "train", "eval", "size", "children"):
                 return PLAIN
-            method = self._method(owner.cls, func.attr) if owner.cls is not None else None
+            method = self._method_named(owner.cls, func.attr) if owner.cls is not None else None
             if method is not None:
-                return self._followed(frame, method, call, owner, given, depth)
-            target = owner if func.attr == "forward" else self._attribute(owner, func.attr)
+                return self._followed(frame, method, call, owner, depth)
+            target = owner if func.attr == "forward" else self._value_of_attribute(owner, func.attr)
             if not target.path:  # what the object was given
                 target = _Value(path=f"{owner.path}.{func.attr}")
         elif isinstance(func, ast.Call) and (self._tree.qualified(func.func) or "").startswith("torch.nn."):
@@ -788,9 +790,9 @@ class _Way:
         everything = _joined(given)
         if target.path and target.cls is not None:
             for name in ("forward", "__call__"):
-                method = self._method(target.cls, name)
+                method = self._method_named(target.cls, name)
                 if method is not None:
-                    return self._followed(frame, method, call, target, given, depth)
+                    return self._followed(frame, method, call, target, depth)
             torch_base = any(
                 (self._tree.qualified(b) or "").startswith("torch.nn.")
                 for c in self._tree.lineage(target.cls)
@@ -834,7 +836,7 @@ class _Way:
             return everything
         return _perhaps(given)
 
-    def _of_value(self, frame: _Frame, owner: _Value, func: ast.Attribute, given: list[_Value], depth: int) -> _Value:
+    def _of_value(self, frame: _Frame, owner: _Value, func: ast.Attribute, given: list[_Value]) -> _Value:
         """The result of a method of a tensor, a distribution, a list, or anything but a network."""
         name, everything = func.attr, _joined([owner, *given])
         if name in _STOPPED:
@@ -867,7 +869,7 @@ class _Way:
     def _is_data(self, name: str) -> bool:
         """Whether a name is the script's options, or was made by a library without any of the networks."""
         made = [value for _, value in self._roles.assignments(name)]
-        known = [self._tree.qualified(_called(v)) or isinstance(v, ast.Constant) for v in made]
+        known = [self._tree.qualified(_innermost_callee(v)) or isinstance(v, ast.Constant) for v in made]
         apart = not names_in(made) & {*self._roles.modules}
         return holds_options(self._tree, ast.Name(name, ast.Load()), self._roles.scope) or (
             bool(made) and all(known) and apart
@@ -896,13 +898,7 @@ class _Way:
         return _perhaps(given)
 
     def _followed(
-        self,
-        frame: _Frame,
-        function: ast.FunctionDef,
-        call: ast.Call,
-        owner: _Value | None,
-        given: list[_Value],
-        depth: int,
+        self, frame: _Frame, function: ast.FunctionDef, call: ast.Call, owner: _Value | None, depth: int
     ) -> _Value:
         """The result of a function or method of this file."""
         if depth >= DEEP:
@@ -921,7 +917,7 @@ class _Way:
         inner = _Frame(function, key, values, scope_access(function.body).binds)
         self._off += off
         try:
-            self._block(inner, function.body, depth + 1)
+            self._follow_block(inner, function.body, depth + 1)
         except _Return as returned:
             return returned.value
         except _LeaveLoop:
@@ -947,11 +943,11 @@ def _held_by_optimizer(optimizer: Optimizer) -> list[ast.expr]:
     return [*optimizer.call.args[:1], *(k.value for k in optimizer.call.keywords if k.arg == "params")]
 
 
-def _begins(path: str, with_this: str) -> bool:
+def _is_path_in(path: str, with_this: str) -> bool:
     return path == with_this or path.startswith((f"{with_this}.", f"{with_this}["))
 
 
-def _called(node: ast.expr) -> ast.expr:
+def _innermost_callee(node: ast.expr) -> ast.expr:
     """The innermost callee, below the methods called on its result."""
     while isinstance(node, ast.Call):
         func = node.func
@@ -962,7 +958,7 @@ def _called(node: ast.expr) -> ast.expr:
     return node
 
 
-def _assigned(cls: ast.ClassDef, name: str) -> list[ast.expr]:
+def _values_of_own(cls: ast.ClassDef, name: str) -> list[ast.expr]:
     """The values that a class's methods assign to an attribute of `self`."""
     found: list[ast.expr] = []
     for method in (m for m in cls.body if isinstance(m, ast.FunctionDef) and m.args.args):

@@ -122,7 +122,7 @@ class Results:
         if isinstance(node, ast.Name):
             if node.id in parameters(method):
                 return node.id != first_parameter(method)
-            found = _assigned(node.id, method)
+            found = _values_of_name(node.id, method)
             return not found or (depth > 0 and all(self._rows(v, method, depth - 1) for v in found))
         if isinstance(node, ast.Call):
             whole = [*node.args, *node.keywords]
@@ -162,7 +162,7 @@ class Results:
     def _makes_distribution(self, node: ast.expr, method: ast.FunctionDef) -> bool:
         if isinstance(node, ast.Name) and node.id not in parameters(method):
             bound = [s for s in statements(method.body) if node.id in access(s).binds]
-            found = _assigned(node.id, method)
+            found = _values_of_name(node.id, method)
             return len(found) == len(bound) > 0 and all(self._makes_distribution(v, method) for v in found)
         return is_made(self._tree, node)
 
@@ -171,7 +171,7 @@ class Results:
         if isinstance(node, (ast.Constant, ast.Tuple, ast.List, ast.Dict, ast.Set, ast.JoinedStr)):
             return True
         if isinstance(node, ast.Name) and depth:
-            return any(self._is_other(v, method, depth - 1) for v in _assigned(node.id, method))
+            return any(self._is_other(v, method, depth - 1) for v in _values_of_name(node.id, method))
         if not isinstance(node, ast.Call):
             return False
         if self._tree.names.builtin(node.func) in HOST or ast.unparse(node.func) in self._tree.classes:
@@ -234,7 +234,7 @@ class Results:
         return self._is_layer(ast.unparse(node.func))
 
     def _new_name(self, name: str, method: ast.FunctionDef, depth: int) -> bool:
-        found = _assigned(name, method)
+        found = _values_of_name(name, method)
         return (
             bool(found)
             and not self._may_be_argument(name, method)
@@ -290,7 +290,7 @@ def _is_kept(name: str, method: ast.FunctionDef) -> bool:
     return False
 
 
-def _assigned(name: str, method: ast.FunctionDef) -> list[ast.expr]:
+def _values_of_name(name: str, method: ast.FunctionDef) -> list[ast.expr]:
     """The values of a method's assignments to this name alone."""
     return [
         s.value

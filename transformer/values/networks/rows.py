@@ -49,7 +49,7 @@ class Rowwise:
         draws = [v for s in statements(body) if (v := getattr(s, "value", None)) and ast.unparse(v) in drawn]
         inside = {n for draw in draws for n in walk(draw)}
         for node in (n for stmt in body for n in walk(stmt) if n not in inside):
-            why = self._call(node, own) if isinstance(node, ast.Call) else self._other(node)
+            why = self._makes_rows(node, own) if isinstance(node, ast.Call) else self._other(node)
             if why is not None:
                 return why
         return None
@@ -74,7 +74,7 @@ class Rowwise:
         whole = isinstance(first, ast.Slice) and first.lower is first.upper is first.step is None
         return whole or (isinstance(first, ast.Constant) and first.value is ...)
 
-    def _call(self, call: ast.Call, own: str) -> str | None:
+    def _makes_rows(self, call: ast.Call, own: str) -> str | None:
         name, text = self._tree.qualified(call.func) or "", ast.unparse(call.func)
         last = name.rpartition(".")[2]
         if name.startswith(DISTRIBUTIONS):
@@ -84,14 +84,14 @@ class Rowwise:
         elif isinstance(call.func, ast.Name):
             known = call.func.id == self._roles.history.sampler or call.func.id == "super"
         elif isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == own:
-            return self._part(call.func.attr)
+            return self._effect_of_own(call.func.attr)
         elif isinstance(call.func, ast.Attribute) and not name:
             known = call.func.attr in METHODS or (call.func.attr in ALONG and _inner(call, 0, call.func.attr))
         else:
             known = False
         return None if known else f"line {call.lineno} calls {text}(), which may mix the rows of a batch"
 
-    def _part(self, attribute: str) -> str | None:
+    def _effect_of_own(self, attribute: str) -> str | None:
         """What `self.attribute(...)` may do: it is a method of the network, or one of its modules."""
         if attribute in self._methods:
             return self.obstacle(attribute)
@@ -101,11 +101,11 @@ class Rowwise:
             return f"nothing is known of {self._cls.name}.{attribute}"
         for value in filter(None, values):
             for call in (n for n in walk(value) if isinstance(n, ast.Call)):
-                if (why := self._made(call)) is not None:
+                if (why := self._module_made(call)) is not None:
                     return why
         return None
 
-    def _made(self, call: ast.Call) -> str | None:
+    def _module_made(self, call: ast.Call) -> str | None:
         """What a call that should make a module makes."""
         name, text = self._tree.qualified(call.func) or "", ast.unparse(call.func)
         if name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper():
@@ -117,7 +117,7 @@ class Rowwise:
         if helper is not None and helper not in self._seen:
             self._seen.add(helper)
             for inner in (n for n in walk(helper) if isinstance(n, ast.Call)):
-                if (why := self._made(inner)) is not None:
+                if (why := self._module_made(inner)) is not None:
                     return why
         scope = self._tree.scope_of(call)
         if isinstance(scope, ast.FunctionDef) and isinstance(call.func, ast.Name) and text in parameters(scope):

@@ -249,7 +249,7 @@ class NetworkUses:
         if isinstance(top, (ast.Attribute, ast.Subscript)) and not isinstance(top.ctx, ast.Load):
             raise Changed(f"line {node.lineno} sets {ast.unparse(top)}")
         if isinstance(outer, ast.Call) and outer.func is top:
-            self._call(outer, path, depth)
+            self._check_call(outer, path, depth)
         elif not path and isinstance(outer, (ast.Call, ast.keyword)):
             call = outer if isinstance(outer, ast.Call) else parents[outer]
             assert isinstance(call, ast.Call)
@@ -269,7 +269,7 @@ class NetworkUses:
             call = parents[outer] if isinstance(outer, ast.keyword) else outer
             if isinstance(call, ast.Call) and self._tree.function_called(call) is not None:
                 self._argument(call, top, depth, self._network)
-            elif not (isinstance(call, ast.Call) and self._reads(call)) and path[-1] not in ("device", "dtype"):
+            elif not (isinstance(call, ast.Call) and self._only_reads(call)) and path[-1] not in ("device", "dtype"):
                 raise Changed(f"{text} for more than its values")
 
     def _asks(self, value: ast.AST) -> bool:
@@ -299,7 +299,7 @@ class NetworkUses:
             raise Changed(f"line {choice.lineno} gives {ast.unparse(choice)} another name")
         for node in (n for n in self._tree.of(ast.Name) if n.id == target.id and isinstance(n.ctx, ast.Load)):
             asked = self._tree.parents[node]
-            own = isinstance(asked, ast.Attribute) and self._is_own(asked.attr)
+            own = isinstance(asked, ast.Attribute) and self._is_own_method(asked.attr)
             own = own and getattr(asked, "attr", "") not in self._parts.handing_out
             call = self._tree.parents[asked] if own else asked
             called = isinstance(call, ast.Call) and call.func is (asked if own else node)
@@ -320,31 +320,36 @@ class NetworkUses:
         """The names of all parameters of the file's functions."""
         return frozenset(a.arg for a in self._tree.of(ast.arg))
 
-    def _reads(self, call: ast.Call) -> bool:
+    def _only_reads(self, call: ast.Call) -> bool:
         """Whether a callee only reads a tensor argument, or computes with it."""
         name = self._callee_name(call)
         if computes(name) or library_does(name) == "processes":
             return True
         return name in ("print", "float", "len", "id", "int") or name.rpartition(".")[2] in LOGS_VALUES
 
-    def _call(self, call: ast.Call, path: list[str], depth: int) -> None:
+    def _check_call(self, call: ast.Call, path: list[str], depth: int) -> None:
         """Check a call of the network, of its method, or of a part's."""
         name = path[-1] if path else ""
         if name in PARAMETERS or name in self._parts.handing_out:
-            self._parameters(call, depth)
+            self._check_parameters(call, depth)
             return
         assigns = name == "load_state_dict" and (len(call.args) > 2 or any(k.arg != "strict" for k in call.keywords))
         hands_out = name == "state_dict" and bool(call.args or call.keywords)  # keep_vars=True: the parameters
         moves = name in MOVING and self._roles.outermost in self._tree.ancestors(call)
-        part = len(path) == 1 and not name.startswith("_") and (self._is_module(name) or self._is_foreign(name))
+        part = len(path) == 1 and not name.startswith("_") and (self._is_own_part(name) or self._is_foreign(name))
         early = name == "requires_grad_" or (name == "apply" and self._structure)
         hooks = self._structure and name.startswith("register_") and "hook" in name
         if hooks or (early and not self._in_training(call)):
             return
-        if assigns or hands_out or moves or not (name in RUN or name in ("", "forward") or self._is_own(name) or part):
+        if (
+            assigns
+            or hands_out
+            or moves
+            or not (name in RUN or name in ("", "forward") or self._is_own_method(name) or part)
+        ):
             raise Changed(f"line {call.lineno} calls {ast.unparse(call.func)}()")
 
-    def _is_own(self, method: str) -> bool:
+    def _is_own_method(self, method: str) -> bool:
         """Whether the networks' classes define a method of this name; those have been checked."""
         return method != "__init__" and any(
             isinstance(s, ast.FunctionDef) and s.name == method for c in self._roles.network_classes for s in c.body
@@ -355,7 +360,7 @@ class NetworkUses:
         only."""
         return self._structure and not self._roles.network_classes and method not in OF_MODULE
 
-    def _is_module(self, attribute: str) -> bool:
+    def _is_own_part(self, attribute: str) -> bool:
         """Whether the networks' classes keep a part under this name."""
         stored = (n for c in self._roles.network_classes for n in walk(c) if isinstance(n, ast.Attribute))
         return any(n.attr == attribute and isinstance(n.ctx, ast.Store) for n in stored)
@@ -376,27 +381,27 @@ class NetworkUses:
             if value is argument:
                 follow(parameter, function, depth + 1)  # type: ignore[operator]
 
-    def _parameters(self, node: ast.AST, depth: int) -> None:
+    def _check_parameters(self, node: ast.AST, depth: int) -> None:
         """Check the uses of a list or an iterator of parameters."""
         parents = self._tree.parents
         outer = parents[node]
         text = f"line {getattr(node, 'lineno', 1)} uses {ast.unparse(node)}"
         if isinstance(outer, (ast.List, ast.Tuple, ast.Dict, ast.BinOp, ast.IfExp, ast.Starred, ast.keyword)):
-            self._parameters(outer, depth)
+            self._check_parameters(outer, depth)
         elif isinstance(outer, ast.Call) and node is not outer.func:
             name = self._callee_name(outer)
             if _takes_parameters(name) or name in COPYING or name in TELLS:
                 return
             if name in GATHERED or name == "itertools.chain":
-                self._parameters(outer, depth)
+                self._check_parameters(outer, depth)
             else:
                 self._argument(outer, node, depth, self._list)
         elif isinstance(outer, (ast.For, ast.comprehension)) and outer.iter is node:
             within = outer if isinstance(outer, ast.For) else parents[outer]
             for target in (n for n in walk(outer.target) if isinstance(n, ast.Name)):
-                self._elements(target.id, within, depth)
+                self._elements(target.id, within)
             if isinstance(within, (ast.ListComp, ast.GeneratorExp)) and isinstance(within.elt, ast.Name):
-                self._parameters(within, depth)
+                self._check_parameters(within, depth)
         elif isinstance(outer, ast.Assign) and [type(t) for t in outer.targets] == [ast.Name]:
             name_node = outer.targets[0]
             assert isinstance(name_node, ast.Name)
@@ -410,9 +415,9 @@ class NetworkUses:
     def _list(self, name: str, scope: Scope, depth: int) -> None:
         """Check the uses of a name for parameters."""
         for node in self._loads(name, scope) if self._once(name, scope, "list") else ():
-            self._parameters(node, depth)
+            self._check_parameters(node, depth)
 
-    def _elements(self, name: str, within: ast.AST, depth: int) -> None:
+    def _elements(self, name: str, within: ast.AST) -> None:
         """Check what a loop over parameters does with each.
 
         Raises:
@@ -430,7 +435,7 @@ class NetworkUses:
                 if not early and (sets or outer.attr not in READ | VALUES):
                     raise Changed(f"{text} for {outer.attr}")
             elif isinstance(outer, ast.Call) and node in outer.args:
-                if not self._reads(outer) and not _is_of_parameter(outer, within):
+                if not self._only_reads(outer) and not _is_of_parameter(outer, within):
                     raise Changed(f"{text} in {ast.unparse(outer.func)}()")
             elif not isinstance(outer, (ast.BinOp, ast.Compare, ast.ListComp, ast.GeneratorExp, ast.AugAssign)):
                 raise Changed(text)
@@ -479,7 +484,7 @@ class NetworkUses:
             read = isinstance(entry, ast.Subscript) and isinstance(entry.ctx, ast.Load)
             key = entry.slice if isinstance(entry, ast.Subscript) and entry.value is group else None
             if read and isinstance(key, ast.Constant) and key.value == "params":
-                self._parameters(entry, depth)
+                self._check_parameters(entry, depth)
             elif not isinstance(key, ast.Constant) or key.value == "params":
                 raise Changed(f"line {groups.lineno} uses {ast.unparse(entry)}, which may reach the parameters")
 

@@ -42,7 +42,7 @@ def differs(roles: Roles, cls: ast.ClassDef, called: str | None = None) -> str |
         if (base := foreign_base(tree, one)) is not None:
             return f"{one.name} is derived from {base}, which is not in this file"
         known = {s.name for s in one.body if isinstance(s, ast.FunctionDef)}
-        made = _made(roles, one, classes)
+        made = _attributes_set_once(roles, one, classes)
         methods = [s for s in one.body if isinstance(s, ast.FunctionDef)]
         for method in methods if one is not cls or called is None else reached(methods, called):
             own = method.args.args[0].arg if method.args.args else ""
@@ -68,7 +68,7 @@ def reached(methods: Sequence[ast.FunctionDef], called: str) -> list[ast.Functio
     return [*(m for m in methods if m.name == "__init__" and m not in found), *found]
 
 
-def _made(roles: Roles, cls: ast.ClassDef, classes: Collection[ast.ClassDef]) -> set[str]:
+def _attributes_set_once(roles: Roles, cls: ast.ClassDef, classes: Collection[ast.ClassDef]) -> set[str]:
     """The attributes that only the constructor sets, to layers and to networks of these classes."""
 
     def check(made: ast.ClassDef, call: ast.Call, frame: Frame) -> None:

@@ -41,7 +41,7 @@ class Ranks:
 
     def __init__(self, job: Job, output: Path) -> None:
         assert job.share is not None and job.by_hand is not None
-        self.ranks = [_Rank(self, number, job, output) for number in range(job.by_hand)]
+        self.ranks = [_Rank(number, job, output) for number in range(job.by_hand)]
         self.current = self.ranks[0]
 
     def run(self, execute: Callable[[dict[str, Any], Callable[[ast.Module], None]], None]) -> None:
@@ -103,7 +103,7 @@ class Ranks:
 
 
 class _Rank:
-    def __init__(self, ranks: Ranks, number: int, job: Job, output: Path) -> None:
+    def __init__(self, number: int, job: Job, output: Path) -> None:
         folder = Path(output, f"rank{number}")
         folder.mkdir(exist_ok=True)
         self.number = number
@@ -223,13 +223,13 @@ class _Rank:
 def _same_start(ranks: Sequence[_Rank]) -> None:
     first = ranks[0].optimizers[-1]
     for rank in ranks[1:]:
-        for theirs, own in zip(_parameters(first), _parameters(rank.optimizers[-1]), strict=True):
+        for theirs, own in zip(_parameters_of(first), _parameters_of(rank.optimizers[-1]), strict=True):
             own.data.copy_(theirs)
         rank.reseed()
 
 
 def _average_gradients(ranks: Sequence[_Rank]) -> None:
-    for held in zip(*([p for o in rank.optimizers for p in _parameters(o)] for rank in ranks), strict=True):
+    for held in zip(*([p for o in rank.optimizers for p in _parameters_of(o)] for rank in ranks), strict=True):
         grads = [p.grad for p in held if p.grad is not None]
         if grads:
             mean = sum(grads[1:], start=grads[0].clone()) / len(ranks)
@@ -250,7 +250,7 @@ _MEETINGS: dict[str, Callable[[Sequence[_Rank]], None]] = {
 }
 
 
-def _parameters(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
+def _parameters_of(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
     return [p for group in optimizer.param_groups for p in group["params"]]
 
 
@@ -261,7 +261,7 @@ def _route_conditions(tree: ast.Module) -> None:
     """Route the numbers that conditions compare with a limit through a hook, if the innermost loop also updates."""
     for node in ast.walk(tree):
         if isinstance(node, (ast.For, ast.While)) and _runs_backward(node):
-            for stmt in _own(node.body):
+            for stmt in _outside_inner_loops(node.body):
                 if isinstance(stmt, ast.If):
                     for compare in ast.walk(stmt.test):
                         if isinstance(compare, ast.Compare) and all(isinstance(op, LIMITS) for op in compare.ops):
@@ -273,14 +273,14 @@ def _runs_backward(loop: ast.AST) -> bool:
     return any(isinstance(n, ast.Attribute) and n.attr == "backward" for n in ast.walk(loop))
 
 
-def _own(body: Sequence[ast.stmt]) -> list[ast.stmt]:
+def _outside_inner_loops(body: Sequence[ast.stmt]) -> list[ast.stmt]:
     """The statements of a loop's body, without those of inner loops."""
     found: list[ast.stmt] = []
     for stmt in body:
         found.append(stmt)
         if not isinstance(stmt, (ast.For, ast.While, ast.FunctionDef, ast.ClassDef)):
             for part in ("body", "orelse", "finalbody"):
-                found += _own(getattr(stmt, part, []))
+                found += _outside_inner_loops(getattr(stmt, part, []))
     return found
 
 

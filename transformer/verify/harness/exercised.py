@@ -23,7 +23,7 @@ class Exercised:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._sites: list[Site] = []
-        self.hooks: dict[str, Any] = {CONDITION: self._condition, CALL: self._call, REACHED: self._reached}
+        self.hooks: dict[str, Any] = {CONDITION: self._note_truth, CALL: self._wrapped, REACHED: self._reached}
 
     def route(self, tree: ast.Module) -> None:
         """Route the sites of a script through the hooks."""
@@ -35,7 +35,7 @@ class Exercised:
             fields = (site.kind, site.line, site.text, site.leaves, site.outcomes, sorted(site.seen))
             self._journal.add("sites", *fields, site.guard, site.amounts)
 
-    def _condition(self, number: int, value: Any) -> bool:
+    def _note_truth(self, number: int, value: Any) -> bool:
         truth = bool(value)
         self._sites[number].seen.add("true" if truth else "false")
         return truth
@@ -43,7 +43,7 @@ class Exercised:
     def _reached(self, number: int) -> None:
         self._sites[number].seen.add("taken")
 
-    def _call(self, number: int, function: Any) -> Any:
+    def _wrapped(self, number: int, function: Any) -> Any:
         """A wrapped function, or the function itself once all outcomes have been seen."""
         site = self._sites[number]
         site.seen.add("reached")

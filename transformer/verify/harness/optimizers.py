@@ -30,7 +30,7 @@ class OptimizerRecorder:
         """Register a hook with torch after each step of any optimizer."""
         register_optimizer_step_post_hook(lambda optimizer, args, kwargs: self.record(optimizer))
 
-    def _others(self) -> dict[str, str]:
+    def _digests_of_others(self) -> dict[str, str]:
         """Digests of the parameters and buffers that no optimizer's networks hold, such as target networks'.
 
         They have no names common to two runs, so those of the same class and attribute are sorted.
@@ -58,7 +58,7 @@ class OptimizerRecorder:
             for name, parameter in parameters.items()
         }
         if self._with_others and self._known:
-            self._journal.add("others", self._others())
+            self._journal.add("others", self._digests_of_others())
         self._journal.room = sys.maxsize  # they are few, and the size of a difference is wanted
         last |= {f"buffer {name}": buffer for name, buffer in sorted(self._buffers.items())}
         self._journal.add("final", {name: self._describe(tensor) for name, tensor in last.items()})
@@ -73,7 +73,7 @@ class OptimizerRecorder:
         if self._journal.note_optimizer_step():
             self._journal.add("random", state_digests())
             if self._with_others and self._journal.optimizer_steps > 1:  # by now all networks exist
-                self._journal.add("others", self._others())
+                self._journal.add("others", self._digests_of_others())
         number = self._number(optimizer)
         parameters = self._known[number][1]
         numbers, arrays = _hyperparameters(optimizer)

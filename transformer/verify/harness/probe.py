@@ -60,13 +60,13 @@ class Probe:
 
     def _note_action(self, arrays: list[Array]) -> None:
         self._num_envs = len(arrays[0]) if arrays[0].ndim else 1
-        self._stepped_at = list(self._places())
+        self._stepped_at = list(self._frames())
         if self._journal.env_steps > STEPS_LIMIT:
             raise EnoughIterations
 
     def _end(self) -> None:
         """Record the result, and end the run."""
-        here, stepping = (dict(self._loops_around(places)) for places in (self._places(), self._stepped_at))
+        here, stepping = (dict(self._loops_around(places)) for places in (self._frames(), self._stepped_at))
         training = [planned for place, planned in stepping.items() if place in here and planned is not None]
         stepwise = next(iter(stepping), None) in here  # the same loop also steps optimizers
         found = (match for planned in training for match in self._matches(planned, stepwise))
@@ -96,7 +96,7 @@ class Probe:
                 elif value // unit == planned.end:
                     yield option, unit, planned.end
 
-    def _places(self) -> Iterator[tuple[FrameType, int]]:
+    def _frames(self) -> Iterator[tuple[FrameType, int]]:
         """The script's frames that are running, innermost first, and their lines."""
         frame: FrameType | None = sys._getframe()
         while frame is not None:

@@ -55,13 +55,13 @@ class ScalarRecorder:
         setattr(owner, name, method)
 
     def _note_scalar(self, tag: str, scalar_value: Any, global_step: Any = None, *_: Any, **__: Any) -> None:
-        self._add(tag, global_step, scalar_value)
+        self._record_scalar(tag, global_step, scalar_value)
 
     def _note_scalars(
         self, main_tag: str, tag_scalar_dict: Mapping[str, Any], global_step: Any = None, *_: Any, **__: Any
     ) -> None:
         for tag, value in tag_scalar_dict.items():
-            self._add(f"{main_tag}/{tag}", global_step, value)
+            self._record_scalar(f"{main_tag}/{tag}", global_step, value)
 
     def _note_text(self, tag: str, text_string: str, global_step: Any = None, *_: Any, **__: Any) -> None:
         step = "" if global_step is None else f" at step {int(global_step)}"
@@ -73,9 +73,9 @@ class ScalarRecorder:
             if isinstance(value, Mapping):
                 self._note_wandb({f"{tag}.{key}": part for key, part in value.items()}, step)
             elif _is_one_number(value):
-                self._add(tag, step, value)
+                self._record_scalar(tag, step, value)
 
-    def _add(self, tag: str, step: Any, value: Any) -> None:
+    def _record_scalar(self, tag: str, step: Any, value: Any) -> None:
         self._journal.add("scalars", tag, None if step is None else int(step), _float64(value))
 
 

@@ -76,7 +76,7 @@ class _Router(ast.NodeTransformer):
         self._imported = imported
         self._guard: tuple[int, str] | None = None
 
-    def _add(self, kind: str, node: ast.AST, text: str, outcomes: tuple[str, ...], **more: object) -> int:
+    def _add_site(self, kind: str, node: ast.AST, text: str, outcomes: tuple[str, ...], **more: object) -> int:
         short = " ".join(text.split())
         short = short if len(short) <= _LONGEST else f"{short[: _LONGEST - 3]}..."
         self.sites.append(Site(kind, getattr(node, "lineno", 0), short, outcomes, self._guard, **more))  # type: ignore[arg-type]
@@ -88,22 +88,22 @@ class _Router(ast.NodeTransformer):
         self._guard = before
         return visited
 
-    def _condition(self, test: ast.expr, text: str, leaves: str = "") -> tuple[int, ast.expr]:
-        number = self._add("condition", test, text, ("true", "false"), leaves=leaves)
+    def _condition_site(self, test: ast.expr, text: str, leaves: str = "") -> tuple[int, ast.expr]:
+        number = self._add_site("condition", test, text, ("true", "false"), leaves=leaves)
         return number, _hooked(CONDITION, number, [self.visit(test)], test)
 
     def visit_If(self, node: ast.If) -> ast.AST:
         if node not in self._training:
             return self.generic_visit(node)
         leaving = [type(s).__name__.lower() for s in (*node.body, *node.orelse) if isinstance(s, _LEAVE)]
-        number, node.test = self._condition(node.test, f"if {ast.unparse(node.test)}", " and ".join(leaving))
+        number, node.test = self._condition_site(node.test, f"if {ast.unparse(node.test)}", " and ".join(leaving))
         node.body = self._under((number, "true"), list(node.body))  # type: ignore[assignment]
         node.orelse = self._under((number, "false"), list(node.orelse))  # type: ignore[assignment]
         return node
 
     def visit_While(self, node: ast.While) -> ast.AST:
         if node in self._training and not isinstance(node.test, ast.Constant):
-            number, node.test = self._condition(node.test, f"while {ast.unparse(node.test)}")
+            number, node.test = self._condition_site(node.test, f"while {ast.unparse(node.test)}")
             node.body = self._under((number, "true"), list(node.body))  # type: ignore[assignment]
             node.orelse = self._under((number, "false"), list(node.orelse))  # type: ignore[assignment]
             return node
@@ -112,22 +112,22 @@ class _Router(ast.NodeTransformer):
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
         if node not in self._training:
             return self.generic_visit(node)
-        number, node.test = self._condition(node.test, ast.unparse(node))
+        number, node.test = self._condition_site(node.test, ast.unparse(node))
         (node.body,) = self._under((number, "true"), [node.body])  # type: ignore[assignment]
         (node.orelse,) = self._under((number, "false"), [node.orelse])  # type: ignore[assignment]
         return node
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
-        return self._block(node, f"except {ast.unparse(node.type) if node.type else ''}")
+        return self._site_of_branch(node, f"except {ast.unparse(node.type) if node.type else ''}")
 
     def visit_match_case(self, node: ast.match_case) -> ast.AST:
-        return self._block(node, f"case {ast.unparse(node.pattern)}")
+        return self._site_of_branch(node, f"case {ast.unparse(node.pattern)}")
 
-    def _block(self, node: ast.ExceptHandler | ast.match_case, text: str) -> ast.AST:
+    def _site_of_branch(self, node: ast.ExceptHandler | ast.match_case, text: str) -> ast.AST:
         first = node.body[0]
         if first not in self._training:
             return self.generic_visit(node)
-        number = self._add("block", first if isinstance(node, ast.match_case) else node, text, ("taken",))
+        number = self._add_site("block", first if isinstance(node, ast.match_case) else node, text, ("taken",))
         node.body = self._under((number, "taken"), list(node.body))  # type: ignore[assignment]
         node.body.insert(0, ast.copy_location(ast.Expr(_hooked(REACHED, number, [], first)), first))
         return node
@@ -147,7 +147,7 @@ class _Router(ast.NodeTransformer):
             return None
         operands = ([node.func] if method else []) + node.args
         kind, outcomes = _ways(name, node, operands, isinstance(node.func, ast.Name))
-        return self._add(kind, node, ast.unparse(node), outcomes, method=method) if kind else None
+        return self._add_site(kind, node, ast.unparse(node), outcomes, method=method) if kind else None
 
     def _of_module(self, node: ast.expr) -> bool:
         while isinstance(node, ast.Attribute):

@@ -26,7 +26,7 @@ def spread_fault(
     """What is wrong with the variation of the fast function's results over repeated calls; None if nothing is."""
     before = random_states()
     try:
-        ours, theirs = (_draws(function, args, kwargs) for function in (fast, eager))
+        ours, theirs = (_outputs(function, args, kwargs) for function in (fast, eager))
     finally:
         set_random_states(before)
     for name, expected in theirs.items():
@@ -45,7 +45,7 @@ def spread_fault(
     return None
 
 
-def _draws(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+def _outputs(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
     """Each output tensor of `REPEATS` calls, stacked: shape (REPEATS, ...)."""
     drawn: dict[str, list[torch.Tensor]] = {}
     for _ in range(REPEATS):

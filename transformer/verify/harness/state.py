@@ -64,12 +64,12 @@ class State:
         for optimizer in self.optimizers:
             for tensors in named_parameters(optimizer, self.modules):
                 for name, tensor in tensors.items():
-                    self._add(name, tensor)
+                    self._add_tensor(name, tensor)
         for module in self.modules:
             for name, tensor in (*module.named_parameters(), *module.named_buffers()):
-                self._add(f"{type(module).__name__}.{name} (not trained)", tensor)
+                self._add_tensor(f"{type(module).__name__}.{name} (not trained)", tensor)
 
-    def _add(self, name: str, tensor: torch.Tensor) -> None:
+    def _add_tensor(self, name: str, tensor: torch.Tensor) -> None:
         """Add a tensor, unless its memory is already known, under an unused name."""
         if isinstance(tensor, FakeTensor):
             return  # a compiler's fake tensor, without values

@@ -51,7 +51,7 @@ def _with_called(parts: Iterable[ast.AST], functions: _Functions) -> list[ast.AS
     waiting = list(found)
     while waiting:
         for call in _calls(waiting.pop()):
-            for function in _called(call, functions):
+            for function in _functions_called(call, functions):
                 if function not in found:
                     found[function] = None
                     waiting.append(function)
@@ -67,7 +67,7 @@ def _called_name(call: ast.Call) -> str:
     return str(getattr(call.func, "attr", getattr(call.func, "id", "")))
 
 
-def _called(call: ast.Call, functions: _Functions) -> Iterator[ast.FunctionDef]:
+def _functions_called(call: ast.Call, functions: _Functions) -> Iterator[ast.FunctionDef]:
     name = _called_name(call)
     if isinstance(call.func, ast.Attribute):
         if name in _OF_ENVIRONMENTS:
