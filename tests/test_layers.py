@@ -1,4 +1,4 @@
-"""The layers of the package: what a module imports stands below it, and nothing stands in a circle.
+"""The layers of the package: a module imports only from layers below its own, and no imports form a cycle.
 
 The lists here are the layers; docs/architecture.md draws them. A module that is in none of them fails.
 """
@@ -170,7 +170,7 @@ def test_a_package_without_faults_has_none(tmp_path: Path) -> None:
 
 
 def test_nothing_is_keyed_by_a_number_that_another_object_may_have_later() -> None:
-    """A node is its own key: `id()` of one that is freed is the next one's."""
+    """A node is its own key: the `id()` of a freed node is given to a new one."""
     found = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in sorted(PACKAGE.rglob("*.py"))

@@ -1,4 +1,4 @@
-"""What is known of torch, numpy and Python stands in transformer/facts: few tables of their names stand elsewhere."""
+"""Tables of names of torch, numpy and Python are in transformer/facts; few are elsewhere."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def refusals(folder: Path, files: Mapping[str, str], *given: str) -> list[str]:
 
 
 def printed(folder: Path, code: str) -> str:
-    """What a script prints that stands in a folder."""
+    """The output of a script in a folder."""
     path = folder / "ran.py"
     path.write_text(code)
     done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=False)

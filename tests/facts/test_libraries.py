@@ -178,7 +178,7 @@ def test_a_view_is_of_the_memory() -> None:
 
 
 def test_all_that_a_module_has_is_known() -> None:
-    """torch may add more; what is in no row is not known."""
+    """torch may add more; a name without a row is not known."""
     has = {n for n in dir(nn.Module()) if not n.startswith("_") and "hook" not in n and n != "forward"}
     assert OF_MODULE - {"T_destination"} <= has | {"ipu", "mtia"}
     assert {*has} - OF_MODULE <= set()

@@ -1,4 +1,4 @@
-"""What the rows say of lookups is what they get at."""
+"""Lookups of names reach what their rows say."""
 
 import builtins
 import copy

@@ -208,7 +208,7 @@ def test_what_a_builtin_makes(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(builtin_names(makes=("error", "foreign"))))
 def test_errors_that_computations_raise(name: str) -> None:
-    """What no computation raises is what is imported, opened, or asked of the process."""
+    """The errors that no computation raises are those of imports, of files, and of the process."""
     error = getattr(builtins, name)
     assert issubclass(error, BaseException)
     outside = issubclass(error, (ImportError, KeyboardInterrupt, OSError))
@@ -325,7 +325,7 @@ def test_what_is_called_back(name: str) -> None:
     assert called == [1, 2]
 
 
-def test_what_hangs_on_the_process() -> None:
+def test_builtins_that_depend_on_the_process() -> None:
     """Another process hashes a text to another number, and so puts it in another place of a set."""
     calls = {n: n + CALLS[n] for n in builtin_names(makes=("number", "text", "container")) & CALLS.keys()}
     calls |= {"hash": "hash('a')", "set": "[*set('abcdefgh')]", "frozenset": "[*frozenset('abcdefgh')]"}

@@ -343,7 +343,7 @@ def faults_of_rows(kind: Kind, name: str, row: Row) -> Iterator[str]:
 
 
 SPECIAL = (0.0, -0.0, float("inf"), float("-inf"), float("nan"), 1e-42, -1e-42, 0.5, -0.5, 1.5, 2.5, -3.0)
-"""Numbers that are often computed in a way of their own: zeros with a sign, what is no number, what is hardly one."""
+"""Numbers that are often computed in a way of their own: signed zeros, nan and infinities, subnormal numbers."""
 COMPUTED_IN = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.bool)
 MANY = 1003
 """Elements: no multiple of what a vector holds, on any processor."""
@@ -665,7 +665,7 @@ def faults_of_device(kind: Kind, name: str, row: Row) -> Iterator[str]:
 
 
 def faults_of_layout(kind: Kind, name: str, row: Row) -> Iterator[str]:
-    """What is wrong with whether it hangs on the memory's layout: of equal tensors in two layouts, it tells which."""
+    """Faults of a row's claim that the result depends on the memory's layout: equal tensors in two layouts show it."""
     if kind != "tensor" or row.draws or row.memory == "in place":
         return
     x = torch.arange(16.0).reshape(4, 4)
@@ -765,7 +765,7 @@ def test_operators_are_the_functions_that_they_call() -> None:
         assert same(call(*given), getattr(torch, name)(*given))
 
 
-def test_what_hangs_on_other_elements_differs() -> None:
+def test_results_that_depend_on_other_elements_differ() -> None:
     assert any(differing(lambda x: x.cumsum(0), 1))
     assert not any(differing(lambda x: x + 1, 1))
 
@@ -782,7 +782,7 @@ def test_bits_are_those_of_every_processor(capability: str) -> None:
 
 
 @pytest.mark.parametrize("kind, name", ELSEWHERE, ids="-".join)
-def test_what_is_not_called_stands_in_the_table(kind: Kind, name: str) -> None:
+def test_functions_that_are_not_called_are_in_the_table(kind: Kind, name: str) -> None:
     assert name in OF[kind]
 
 
@@ -922,7 +922,7 @@ def test_what_draws_does_not_set_the_state(library: Any) -> None:
 @pytest.mark.parametrize("name", sorted(draws(makes=("order", "choice", "integers"))))
 @pytest.mark.filterwarnings("ignore")
 def test_what_a_draw_makes(name: str) -> None:
-    """A permutation, elements of what is given, or integers."""
+    """A permutation, elements of the argument, or integers."""
     numbers = [*range(10, 19)]
     if name in draws(of="torch"):
         sampled: Any = torch.randperm(9) + 10 if name == "randperm" else None
@@ -1149,7 +1149,7 @@ def test_what_is_given_sizes(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(others()))
 def test_what_computes_no_tensor(name: str) -> None:
-    """It is there; what asks is answered, of a tensor or of nothing, with what is no tensor."""
+    """The function exists. One that asks returns no tensor, whether it is given a tensor or nothing."""
     call = getattr(torch, name)
     if name in others("asks"):
         given = {
@@ -1223,7 +1223,7 @@ def faults_of_layers() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", ["BatchNorm2d", "Dropout", "RReLU"])
-def test_some_layers_hang_on_their_mode(name: str) -> None:
+def test_some_layers_depend_on_their_mode(name: str) -> None:
     assert name not in layers()
     with pytest.raises(AssertionError):
         _check_layer(name, getattr(torch.nn, name)(*(4,) if name == "BatchNorm2d" else ()))

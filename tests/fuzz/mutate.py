@@ -22,7 +22,7 @@ class Mutation:
     first: int
     second: int
     training: bool = False
-    """Whether `first` chooses among what stands in the script's longest loop, the one that trains."""
+    """Whether `first` chooses among the statements of the script's longest loop, which trains."""
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ NUMBERS = (
 )
 """Other values that may be printed or looked up, with their places."""
 READS = ("heading", "collected", "reported")
-"""Where what is held is looked at."""
+"""The places where the held value is read."""
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def script(parts: dict[str, str], base: str = "at the top", later: str = "") -> 
 
 
 def swapped(text: str, old: str, new: str) -> str:
-    """A script with other statements in the place of one, which must stand in it once."""
+    """A script in which other statements replace one, which must occur once."""
     (indent,) = re.findall(rf"^( *){re.escape(old)}$", text, flags=re.MULTILINE)
     return text.replace(f"{indent}{old}\n", textwrap.indent(new.rstrip(), indent) + "\n")
 

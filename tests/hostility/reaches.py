@@ -135,7 +135,7 @@ class Place:
     hole: str
     """The part of the script, of those in HOLES, that stands there."""
     inside: bool = False
-    """Whether it stands in a method of the network, which is `self` there."""
+    """Whether the place is in a method of the network, which is `self` there."""
 
 
 HOLES = {
@@ -152,7 +152,7 @@ HOLES = {
     "optimize": "PART\n<optimized>",
     "report": "PART\n<reported>",
 }
-"""Parts of the script, with the spots in them; PART is the part itself, as a scenario has it."""
+"""Parts of the script, with the spots in them; PART is the part itself, from the scenario."""
 
 PLACES = [
     Place("before the loop", "looping"),

@@ -51,7 +51,7 @@ class Scenario:
 
 
 class Turns:
-    """Chooses among what is possible what came up least until now; ties by a seeded draw."""
+    """Chooses the possibility that came up least until now; a seeded draw decides ties."""
 
     def __init__(self, seed: int) -> None:
         self._draws = random.Random(seed)
@@ -320,12 +320,12 @@ def about_values(seed: int, number: int = 1) -> Iterator[Scenario]:
 
 
 def goes_elsewhere(value: Value) -> bool:
-    """Whether the place of a value can stand in functions."""
+    """Whether the place of a value can be in a function."""
     return not value.inner and value.hole != "acted"
 
 
 def in_function(does: str, form: str) -> tuple[dict[str, str], str]:
-    """The definitions of a form, and what is done in the place."""
+    """The definitions of a form, and the statements at the place."""
     body = textwrap.indent(re.sub(r"\bX\b", "x", does), "    ")
     if form == "a function":
         return {"functions": f"def meddle(x):\n{body}\n\n\n"}, "meddle(X)"

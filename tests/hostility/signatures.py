@@ -13,7 +13,7 @@ LEARN = "agent.get_action_and_value(b_obs[mb_inds], b_actions.long()[mb_inds])"
 
 @dataclass(frozen=True)
 class Signature:
-    """Pieces of text of the script, and what stands in their place."""
+    """Pieces of the script's text, and what replaces them."""
 
     title: str
     edits: dict[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""`lean-convert migrate`: files, streams, exit codes, what is told."""
+"""`lean-convert migrate`: files, streams, exit codes, messages."""
 
 import ast
 from pathlib import Path

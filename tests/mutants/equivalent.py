@@ -140,7 +140,7 @@ def _binds(statement: ast.Assign, targets: list[ast.expr]) -> bool:
 
 
 def _reads(node: ast.AST, bound: set[str]) -> bool:
-    """Whether any of what is bound is read; an object that is used as a whole is read with all its attributes."""
+    """Whether any of these bindings is read. An object used as a whole is read with all its attributes."""
     shapes = [c for c in ast.walk(node) if isinstance(c, ast.Call) and ast.unparse(c.func) in SHAPE_ONLY]
     aside = {id(n) for call in shapes for argument in call.args for n in ast.walk(argument)}
     loaded = [n for n in ast.walk(node) if isinstance(getattr(n, "ctx", None), ast.Load) and id(n) not in aside]
@@ -536,7 +536,7 @@ def _is_adam_of_all(script: _Script) -> bool:
 
 
 def _other_kind(mutant: Mutant, script: _Script) -> str:
-    """Dropping what is done for a kind of distribution that the script never samples."""
+    """Dropping the code for a kind of distribution that the script never samples."""
     kinds = re.fullmatch(r"if \w+ and isinstance\((\w+), torch\.distributions\.(\w+)\):", mutant.before)
     if mutant.kind != "drop" or kinds is None:
         return ""

@@ -74,7 +74,7 @@ class Mutant:
     lines: tuple[str, ...]
     """What stands there instead."""
     number: int = 1
-    """Which it is of those that read the same: the same statement may stand in two places."""
+    """Its number among statements with the same text."""
 
     @property
     def key(self) -> str:
@@ -90,7 +90,7 @@ class Mutant:
 
 
 def canonical(source: str) -> str:
-    """A script as the syntax tree has it, without comments, one line for each statement: mutants are edits of this."""
+    """A script without comments, with one line for each statement. Mutants are edits of this form."""
     return ast.unparse(ast.parse(source))
 
 
@@ -176,7 +176,7 @@ class _Mutator:
             place.put(place.node)
 
     def _changes(self, place: _Place, scope: str) -> Iterator[tuple[str, ast.expr]]:
-        """What may stand in an expression's place."""
+        """What may replace an expression."""
         node = place.node
         if place.field in ("test", "ifs") and not isinstance(node, ast.Compare):  # of those, another comparison does it
             yield "condition", _negated(node)
@@ -228,7 +228,7 @@ class _Mutator:
 
 
 def _next(one: str, of: list[str]) -> str | None:
-    """The one that follows in a list, after the last the first; None where there is no other."""
+    """The next element of a list; the first one follows the last. None if there is no other."""
     return of[(of.index(one) + 1) % len(of)] if one in of and len(of) > 1 else None
 
 
@@ -271,7 +271,7 @@ def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
 
 
 def _header(statement: ast.stmt) -> ast.stmt:
-    """The statement, of one with a block without what is in it."""
+    """The statement, without the contents of its blocks."""
     header = copy(statement)
     for name, value in ast.iter_fields(statement):
         if isinstance(value, list) and value and isinstance(value[0], (ast.stmt, ast.ExceptHandler)):

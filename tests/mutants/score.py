@@ -70,7 +70,7 @@ def score(range_: Range, size: int | None, outcomes: Outcomes, proofs: bool, unt
 
 
 class Outcomes:
-    """What was found out before, in a file that grows."""
+    """The outcomes of earlier runs, in a file that grows."""
 
     def __init__(self, path: Path) -> None:
         """Read the file, where there is one."""
@@ -84,7 +84,7 @@ class Outcomes:
         return range_.digest(mutant) in self._known
 
     def of(self, range_: Range, mutant: Mutant) -> Outcome:
-        """A mutant's outcome, which is found out where it is not known."""
+        """A mutant's outcome. The mutant is run if it is not known."""
         digest = range_.digest(mutant)
         if digest not in self._known:
             self._known[digest] = range_.outcome(mutant)

@@ -1,4 +1,4 @@
-"""What happens to an optimizer's learning rate: what is understood, and what might change or read it unseen."""
+"""Uses of an optimizer's learning rate: those that are understood, and those that might change or read it unseen."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ BY_DATA = (
     "on-device",
     "tune-host",
 )
-"""Transforms whose turn hangs on the observations, the networks' layers, the environments, the form of the advantages'
+"""Transforms that depend on the observations, the networks' layers, the environments, the form of the advantages'
 loop, and what the host makes."""
 STORED = ["--learning-starts", "300", "--total-timesteps", "430"]
 REPLAYED = ["--buffer-size", "96", "--learning-starts", "60", "--total-timesteps", "300", "--batch-size", "16"]

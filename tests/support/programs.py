@@ -1,4 +1,4 @@
-"""Small programs in files: `=== title`, the code, and `--- ` before what is expected of its rewriting."""
+"""Small programs in files: `=== title`, the code, and `--- ` above the expected result of its rewriting."""
 
 import contextlib
 import io

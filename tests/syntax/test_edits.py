@@ -158,7 +158,7 @@ def test_the_files_own_newlines_and_indentation(newline: str, unit: str) -> None
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.data())
 def test_what_no_edit_names_keeps_its_bytes(data: st.DataObject) -> None:
-    """Statements are inserted anywhere, with what is not ASCII about; without them the text is what it was."""
+    """Statements are inserted anywhere, next to text that is not ASCII. Without them, the text is the original."""
     code = CODE.replace("the author's", "l'été de").replace("\n    if rate", "\n    é = 'ü'\n    if rate")
     source = Source(Tree(code), 100)
     statements = [n for n in ast.walk(source.tree.root) if isinstance(n, ast.stmt)]

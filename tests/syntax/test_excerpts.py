@@ -1,4 +1,4 @@
-"""The lines of a script that findings and reasons name, and what is meant in them."""
+"""The lines of a script that findings and reasons name, with the part that is meant marked."""
 
 import pytest
 

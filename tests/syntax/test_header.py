@@ -1,4 +1,4 @@
-"""The line at the top of what is written: it stands where it may, notices every edit, and outlives CRLF."""
+"""The line at the top of a converted script: it has a legal place, detects every edit, and survives CRLF."""
 
 import codecs
 import re

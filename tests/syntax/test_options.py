@@ -13,7 +13,7 @@ HEAD = "import tyro\nparser = make()\n"
 
 
 def holds(code: str) -> bool:
-    """Whether what is printed holds options, where it stands."""
+    """Whether the printed value holds options at that place."""
     tree = Tree(HEAD + code)
     (shown,) = (n for n in tree.of(ast.Call) if ast.unparse(n.func) == "print")
     return holds_options(tree, shown.args[0], tree.scope_of(shown))

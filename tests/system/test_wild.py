@@ -1,4 +1,4 @@
-"""The list of other people's scripts, and what stands in for their environments (benchmarks/wild*)."""
+"""The list of other people's scripts, and the substitutes for their environments (benchmarks/wild*)."""
 
 from __future__ import annotations
 

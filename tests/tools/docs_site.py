@@ -22,11 +22,11 @@ BROUGHT = {
         for p in sorted((ROOT / "benchmarks" / "results").glob("*.png"))
     },
 }
-"""Pages and pictures of the repository, and where they stand in the site."""
+"""Pages and pictures of the repository, and their places in the site."""
 PLACES = {target: source for source, target in BROUGHT.items()}
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)#:\s]+)(#[^)\s]*)?\)")
 LONG = "---\nsearch:\n  exclude: true\n---\n"
-"""Begins a page that is a log: what is searched for is not in it."""
+"""Begins a page that is a log: the search leaves it out."""
 
 
 def on_config(config: Any) -> Any:
@@ -54,7 +54,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Links lead to where pages stand in the site; what is no page of it, as a test's file, is named alone."""
+    """Links lead to the pages' places in the site. A file that is no page of it, such as a test, is only named."""
     here = page.file.src_uri
     folder = posixpath.dirname(PLACES.get(here, f"docs/{here}"))
 

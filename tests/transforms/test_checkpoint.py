@@ -29,7 +29,7 @@ def checkpointed(source: str) -> Step:
 
 
 def saved(step: Step) -> set[str]:
-    """The keys of what is saved."""
+    """The keys of a checkpoint."""
     call = step.after[step.after.rindex("save_checkpoint(") :]
     return set(re.findall(r'^\s+"(\w+)":', call[: call.index("}")], re.MULTILINE))
 
@@ -154,7 +154,7 @@ def command_in(place: Path, dying: str = "") -> list[str]:
 
 @pytest.fixture(scope="module")
 def states(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
-    """The folder that the script runs in, and what is in it before a run, and when that was killed."""
+    """The folder in which the script runs, and its files before a run and after the run was killed."""
     folder = tmp_path_factory.mktemp("states")
     place, new, killed = (folder / name for name in ("place", "new", "killed"))
     place.mkdir()

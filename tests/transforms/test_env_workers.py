@@ -82,7 +82,7 @@ def walks(count: int, trick: Any = None, of: Sequence[int] | None = None) -> lis
 
 
 def assert_same(make: Callable[[type], Any], actions: Sequence[Any], seed: Any = 3) -> None:
-    """A vector environment and the one that it is to equal go the same way."""
+    """A vector environment takes the same steps as the one that it must equal."""
     sync, workers = make(gymnasium.vector.SyncVectorEnv), make(lambda fns: WorkerVectorEnv(fns, 2))
     with closing(sync), closing(workers):
         assert same(sync.reset(seed=seed), workers.reset(seed=seed))
@@ -377,7 +377,7 @@ def test_no_process_is_left_behind(number: signal.Signals, tmp_path: Path) -> No
 
 
 def lives(pid: int) -> bool:
-    """Whether a process runs: one that has ended, and that nobody has asked about, does not."""
+    """Whether a process runs. A zombie, which has ended and was not waited for, does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:

@@ -148,7 +148,7 @@ def test_what_the_steps_change(parts: dict[str, str], why: str) -> None:
 
 
 @pytest.mark.parametrize("record", ["value.flatten() * args.scale", "value.flatten() * scales[0]"])
-def test_a_record_that_hangs_on_what_changes(record: str) -> None:
+def test_a_record_that_depends_on_what_changes(record: str) -> None:
     parts = separate("values[step] = value.flatten()", f"values[step] = {record}")
     changing = {"before_loop": "scales = [1.0]\nargs.scale = 1.0", "head": "args.scale *= 0.9\nscales[0] *= 0.9"}
     step = turn("evaluate-once", script({**parts, **changing}))

@@ -48,7 +48,7 @@ def test_other_uses_are_seen(program: Program) -> None:
 
 
 def test_names_are_told_from_attributes_in_every_result() -> None:
-    """Results are parsed one by one, and what is known of a node must not be taken for the next one's."""
+    """Results are parsed one by one. Facts about a node of one must not be used for a node of the next."""
     many = range(40)
     results = ", ".join(f"net.a{i}(x.b{i}, y=x.c{i})" for i in many)
     targets = ", ".join(f"t{i}" for i in many)

@@ -363,7 +363,7 @@ def test_shapes_of_the_dones(shape: tuple[int, ...]) -> None:
 
 
 def test_in_compiled_code_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The loop itself runs where nothing is compiled, and is what the compiled network computes within rounding."""
+    """The loop itself runs where nothing is compiled. The compiled network computes the same within rounding."""
     converted = types.ModuleType("converted")
     exec(compile(convert(script({"agent": AGENT})).source, "converted", "exec"), vars(converted))
     monkeypatch.setitem(sys.modules, "converted", converted)

@@ -23,7 +23,7 @@ FROM_ENV = "next_obs, reward, done, info = envs.step(action.cpu().numpy())\n"
 
 
 def step(*lines: str) -> dict[str, str]:
-    """A step of the environment, and what is done with its arrays."""
+    """A step of the environment, and the statements that use its arrays."""
     return {"step": FROM_ENV + "\n".join(lines)}
 
 

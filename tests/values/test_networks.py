@@ -19,7 +19,7 @@ COOL = "args.clip_coef *= 0.9"
 
 def reason(**parts: str) -> str | None:
     """Why the skeleton's network, with these parts, is not known to be steady; None where it is."""
-    if "def extra(" in parts.get("agent", ""):  # what is never called is not looked at
+    if "def extra(" in parts.get("agent", ""):  # a method that is never called is not looked at
         parts.setdefault("before_loop", "agent.extra(next_obs)")
     state = read(script(parts), 120)
     state = recognise(state)

@@ -1,4 +1,4 @@
-"""Tensor or not: what is found out does not depend on what was asked before."""
+"""Tensor or not: the answer does not depend on earlier questions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What calls do on the host, and what is a number there: by what is written, without running it."""
+"""What calls do on the host, and which values are numbers there, judged from the text alone."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_what_may_be_a_tensor(text: str) -> None:
         ("x.split()", False),
     ],
 )
-def test_conditions_that_hang_on_a_tensor(text: str, asks: bool) -> None:
+def test_conditions_that_depend_on_a_tensor(text: str, asks: bool) -> None:
     assert asks_tensor(*parsed(text)) is asks
 
 

@@ -1,4 +1,4 @@
-"""When two recordings are equal, and what is said where they are not."""
+"""When two recordings are equal, and the message if they differ."""
 
 from __future__ import annotations
 

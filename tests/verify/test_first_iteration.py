@@ -15,7 +15,7 @@ FIRST, LATER = Moment(4, 2), Moment(5, 2)
 
 
 def log(loss: float = 1.0, line: str = "update 0: loss 1.0", speed: float = 8.0, later: float = 1.0) -> Log:
-    """A log in which the speed hangs on the clock."""
+    """A log in which the speed depends on the clock."""
     scalars = (
         Scalar(FIRST, "loss", 8, loss),
         Scalar(FIRST, "speed", 8, speed),

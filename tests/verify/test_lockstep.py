@@ -343,7 +343,7 @@ def test_where_nothing_was_compiled_nothing_is_judged() -> None:
 def test_iterations_are_counted_although_the_environment_is_stepped_first(
     training: Training, tmp_path: Path, updating: str
 ) -> None:
-    """As where observations are normalized before training: by what trains, or else by what is called rarely."""
+    """Scripts that normalize observations first do so. Calls of the update are counted, or else the rarest calls."""
     journal = Journal(tmp_path, 0)
     mode = Mode(Job("lockstep", "", [], str(tmp_path), every=5), journal)
     policy, rare = (mode.check(f, getattr(training, f), lambda f: f, 1) for f in ("policy", updating))
@@ -358,7 +358,7 @@ def test_iterations_are_counted_although_the_environment_is_stepped_first(
 
 
 def test_each_iterations_first_call_is_compared(training: Training, tmp_path: Path) -> None:
-    """A branch that hangs on the iteration may be taken later than where a compiled function is looked at anyway."""
+    """A branch that depends on the iteration may first be taken after the last regular check of a function."""
     third = False
 
     def later(obs: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -80,7 +80,7 @@ class Row:
     device: bool = False
     """Whether what is made of host values may be told where."""
     layout: bool = False
-    """Whether its result, or whether it works, hangs on the memory's layout."""
+    """Whether its result, or whether it works, depends on the memory's layout."""
     inplace: int = 0
     """The index of `inplace` among a function's arguments; 0 for others."""
     exact: int = 0
@@ -489,7 +489,7 @@ class Attribute:
     settable: bool = False
     """Whether it can be set."""
     sizes: bool = False
-    """Whether it hangs on how many rows there are."""
+    """Whether it depends on the number of rows."""
     reorders: bool = False
     """Whether it has the dimensions in another order."""
 

@@ -70,7 +70,7 @@ def other_arguments(source: str, options: Iterable[Option], sites: Sequence[Site
 
 
 def rare_log(source: str, options: Iterable[Option], sites: Sequence[Site]) -> str:
-    """What lets a script log that did not: the condition that never held, and the option that it hangs on, if any."""
+    """What lets a script log that did not: the condition that never held, and the option that it depends on, if any."""
     tree = Tree(source)
     search = _Search(tree.root, tuple(options), sites)
     for i, test in search.tests():

@@ -48,7 +48,7 @@ BUILTINS = (
     | builtin_names(gives="contents and given", calls="key")
     | builtin_names(makes=("numbers", "access"))
 )
-"""Builtins that compute of numbers alone; len() hangs on what a list holds at the time."""
+"""Builtins that compute of numbers alone; len() depends on what a list holds at the time."""
 
 
 def overlooked(tree: Tree) -> str | None:
