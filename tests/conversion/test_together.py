@@ -217,7 +217,7 @@ class TestText:
         assert one_file(path, "x = (\n", [tmp_path / "agent.py"]) is None
 
 
-TRAIN = "from agent import Agent\nprint(Agent)\n"
+TRAIN = "from agent import Agent\nprint(Agent())\n"
 AGENT = "class Agent:\n    pass\n"
 REFUSED = {
     "a name of both": (
@@ -240,7 +240,7 @@ REFUSED = {
         ["agent.py:1: LC009 `Agent` is something else in train.py (line 3): rename one of them"],
     ),
     "another name that is taken": (
-        {"train.py": "from agent import Agent as A\ndef f(Agent):\n    return A, Agent\n", "agent.py": AGENT},
+        {"train.py": "from agent import Agent as A\ndef f(Agent):\n    return A(), Agent\n", "agent.py": AGENT},
         ["train.py:1: LC009 `A` is called `Agent` where it is defined, and one of them is taken here"],
     ),
     "a value that functions change": (
@@ -341,7 +341,22 @@ REFUSED = {
     ),
     "a name that is printed": (
         {"train.py": 'from agent import Agent as A\nprint(f"{A=}")\n', "agent.py": AGENT},
-        ["train.py:2: LC009 `A` is written in a way that is not rewritten"],
+        [
+            "train.py:2: LC009 `A` is handed on, and is shown as of agent.py where it is printed or saved",
+            "train.py:2: LC009 `A` is written in a way that is not rewritten",
+        ],
+    ),
+    "a class that is printed": (
+        {"train.py": "import agent\nfor kind in (agent.Agent, int):\n    print(kind)\n", "agent.py": AGENT},
+        ["train.py:2: LC009 `agent.Agent` is handed on, and is shown as of agent.py where it is printed or saved"],
+    ),
+    "a class that is a default": (
+        {"train.py": "from agent import f\nf()\n", "agent.py": f"{AGENT}\ndef f(of=Agent):\n    print(locals())\n"},
+        ["agent.py:4: LC009 `Agent` is handed on, and is shown as of agent.py where it is printed or saved"],
+    ),
+    "a class that an object keeps": (
+        {"train.py": f"{TRAIN}Agent.kind: type = Agent\nprint(Agent.kind)\n", "agent.py": AGENT},
+        ["train.py:3: LC009 `Agent` is handed on, and is shown as of agent.py where it is printed or saved"],
     ),
     "a notebook": (
         {"train.py": TRAIN, "agent.py": '{"cells": [], "nbformat": 4}'},
@@ -388,12 +403,15 @@ class TestRefusals:
         "train",
         [
             "import torch\nfrom agent import Agent\nagent = Agent()\ntorch.save(agent.state_dict(), 'x')\n",
-            "from agent import Agent\nif 'x' in locals():\n    print(vars(Agent))\n",
+            "from agent import Agent\nif 'x' in locals():\n    print(Agent.__name__)\n",
             "import sys\nfrom agent import Agent\nprint(sys.path, sys.argv, __file__, __name__)\n",
             "import sys\nfrom pathlib import Path\nsys.path.insert(0, str(Path(__file__).parents[1]))\n"
             "from agent import Agent\nAgent()\n",
-            "from agent import Agent\ndef act(eval):\n    return eval, Agent\n",
+            "from agent import Agent\ndef act(eval):\n    return eval, Agent()\n",
             "from agent import Agent as A\nAgent = None\nprint(A())\n",
+            "from agent import Agent\nclass B(Agent):\n    of: Agent\ndef f(x: Agent):\n    isinstance(x, Agent)\n",
+            "from agent import Agent\ndef f(x: list[Agent]):\n    return x[0] is Agent, Agent.__name__\n",
+            "from agent import Agent\nfrom json import loads as eval\neval('1')\nAgent()\n",
         ],
     )
     def test_what_does_no_harm(self, train: str, tmp_path: Path) -> None:
@@ -488,12 +506,15 @@ def test_a_tab_among_spaces(tmp_path: Path) -> None:
 
 
 def test_a_class_of_its_modules_name(tmp_path: Path) -> None:
-    files = {"TD3.py": "class TD3:\n    name = 'of TD3'\n", "train.py": "import TD3\n\nprint(TD3.TD3.name, TD3.TD3)\n"}
+    files = {
+        "TD3.py": "class TD3:\n    name = 'of TD3'\n",
+        "train.py": "import TD3\n\nprint(TD3.TD3.name, TD3.TD3())\n",
+    }
     found = join(tmp_path, files, "TD3.py")
-    assert "print(TD3.name, TD3)" in found.text
+    assert "print(TD3.name, TD3())" in found.text
     assert "import TD3" not in found.text
 
 
 def test_a_local_of_a_classs_name(tmp_path: Path) -> None:
-    train = "import TD3\n\n\ndef f(TD4):\n    return TD3.TD4, TD4\n"
+    train = "import TD3\n\n\ndef f(TD4):\n    return TD3.TD4(), TD4\n"
     assert "something else" in refusals(tmp_path, {"TD3.py": "class TD4:\n    pass\n", "train.py": train}, "TD3.py")[0]

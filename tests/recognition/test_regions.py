@@ -90,6 +90,31 @@ def store():
     assert (roles.kind, roles.phases.replay) == ("off-policy", "rb")
 
 
+@pytest.mark.parametrize(
+    ("drawing", "known"),
+    [
+        ("for i in np.random.randint(0, len(kept), size=8):\n    row = kept[i]\n    rows.append(row)", True),
+        ("for row in random.sample(kept, 8):\n    part = row\n    rows.append(part)", True),
+        ("for i in range(8):\n    row = kept[i]\n    others.append(row)\n    rows.append(steps)", False),
+    ],
+)
+def test_steps_that_are_collected_one_by_one(drawing: str, known: bool) -> None:
+    made = textwrap.dedent(PARTS["make"]) + "\nsteps = [np.zeros(2)] * 5"
+    sample = f"rows, others = [], []\n{drawing}\nb_obs, b_next_obs, b_actions, b_rewards, b_dones = stacked(rows)"
+    stacked = "\n\ndef stacked(rows):\n    return [torch.tensor(np.stack(column)) for column in zip(*rows)]\n"
+    source = replay(make=made.replace("rb = Replay()", "kept = []"), sample=sample).replace("rb.add(", "kept.append([")
+    source = source.replace(
+        "kept.append([obs, next_obs, actions, rewards, dones)", "kept.append([obs, next_obs, actions, rewards, dones])"
+    )
+    source = source.replace("class Replay", f"{stacked}\nclass Replay".lstrip())
+    if known:
+        roles = recognise(read(source, 120)).roles
+        assert (roles.kind, roles.phases.replay) == ("off-policy", "kept")
+    else:
+        with pytest.raises(Unconvertible):
+            recognise(read(source, 120))
+
+
 LEARNER = """
 class Learner:
     def __init__(self):

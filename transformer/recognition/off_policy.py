@@ -170,8 +170,9 @@ def replay_buffer(tree: Tree, loop: Loop, env_step: ast.Call, steps: Sequence[as
     for kept in (at_once, _handed_on(tree, inside, observed)):
         for name in (n for n in kept if n not in bound):
             for stmt in inside:
-                if isinstance(stmt, ast.Assign) and access(stmt).binds & lead:
-                    reads = (n for n in walk(stmt.value) if isinstance(n, ast.Name) and n.id == name)
+                if isinstance(stmt, (ast.Assign, ast.For)) and access(stmt).binds & lead:
+                    value = stmt.value if isinstance(stmt, ast.Assign) else stmt.iter
+                    reads = (n for n in walk(value) if isinstance(n, ast.Name) and n.id == name)
                     # A read directly after a write returns this step, which is not replay
                     if any(unparse(tree.parents[n]) not in written for n in reads):
                         return name
@@ -260,12 +261,19 @@ def _stored_in(stmt: ast.stmt, observed: Set[str]) -> list[ast.expr]:
 
 def leading(inside: Sequence[ast.stmt], steps: Sequence[ast.stmt]) -> set[str]:
     """Names of the training loop that lead to the losses of the optimizers' steps."""
-    found: set[str] = set()
+    found, bound = set[str](), {n for s in inside for n in access(s).binds}
     for stmt in inside:
         if stmt in steps or _calls_method(stmt, "backward"):
             found |= access(stmt).reads
     while True:
-        new = {n for s in inside if access(s).binds & found for n in access(s).reads} - found
+        new = {n for s in inside if (access(s).binds | (collects(s) & bound)) & found for n in access(s).reads} - found
         if not new:
             return found
         found |= new
+
+
+def collects(stmt: ast.stmt) -> set[str]:
+    """The list that a statement appends to: `states.append(state)`."""
+    call = stmt.value if isinstance(stmt, ast.Expr) and _calls(stmt, "append") else None
+    receiver = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
+    return {receiver.id} if isinstance(receiver, ast.Name) else set()

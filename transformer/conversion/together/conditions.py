@@ -42,6 +42,7 @@ def problems(gathered: Gathered, meanings: Meanings) -> Iterator[Diagnostic]:
         yield from _uses_of_imports(gathered, meanings, file)
         yield from _named_in_texts(gathered, meanings, file)
         yield from _pickled(gathered, file)
+        yield from _classes_as_values(gathered, meanings, file)
     yield from _annotations(gathered)
     yield from meanings.clashes()
     yield from _other_importers(gathered, meanings)
@@ -62,8 +63,8 @@ def _own_names(file: File, is_script: bool) -> Iterator[Diagnostic]:
     """Uses of a module's own name and file, and of functions that list all names of a module."""
     tree, of_module = file.tree, lookups(of="builtin", where=("module", "both"))
     for node in tree.of(ast.Name):
-        if node.id not in file.scopes.used:
-            continue  # a variable of functions alone
+        if node.id not in file.scopes.used or node.id in tree.imports:
+            continue  # a variable of functions alone, or something else
         call = tree.parents[node]
         bare = isinstance(call, ast.Call) and call.func is node and not call.args
         if (node.id in OWN and not is_script) or node.id in of_module:
@@ -275,6 +276,36 @@ def _other_importers(gathered: Gathered, meanings: Meanings) -> Iterator[Diagnos
 def _displayed_path(gathered: Gathered, path: str) -> str:
     folder = gathered.script.path.parent
     return path.removeprefix(f"{folder}/")
+
+
+def _classes_as_values(gathered: Gathered, meanings: Meanings, file: File) -> Iterator[Diagnostic]:
+    """Classes that are handed on, and may be shown, with the name of the module that they are of."""
+    tree = file.tree
+    nodes: list[ast.Name | ast.Attribute] = [*tree.of(ast.Name), *tree.of(ast.Attribute)]
+    for node in nodes:
+        if not isinstance(node.ctx, ast.Load) or _only_uses_class(tree, node, tree.parents[node]):
+            continue
+        base = node.value if isinstance(node, ast.Attribute) else node
+        if not isinstance(base, ast.Name) or base.id not in file.scopes.used:
+            continue
+        meaning = meanings.of(file, base.id)
+        if isinstance(node, ast.Attribute):
+            module = meaning[1] if meaning[0] == "module" else None
+            meaning = meanings.of(module, node.attr) if isinstance(module, File) else ("builtin", "")
+        made = meaning[1] if meaning[0] == "own" else None
+        if isinstance(made, File) and made in gathered.files and meaning[2] in made.tree.classes:
+            why = f"`{ast.unparse(node)}` is handed on, and is shown as of {made.name} where it is printed or saved"
+            yield refusal(file, node, f"{why}: call it where it is named")
+
+
+def _only_uses_class(tree: Tree, node: ast.expr, around: ast.AST) -> bool:
+    """Whether a class is called, derived from, compared with, or asked for an attribute; or only annotates."""
+    if isinstance(around, (ast.Attribute, ast.ClassDef, ast.Compare, ast.Subscript, ast.BinOp, ast.arg)):
+        return True
+    if isinstance(around, (ast.AnnAssign, ast.FunctionDef)):
+        return node in (getattr(around, "annotation", None), getattr(around, "returns", None))
+    asks = tree.names.builtin(around.func) if isinstance(around, ast.Call) else ""
+    return isinstance(around, ast.Call) and (around.func is node or asks in ("isinstance", "issubclass", "super"))
 
 
 def _classes(gathered: Gathered) -> set[str]:

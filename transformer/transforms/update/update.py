@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from transformer.dataflow.access import access
 from transformer.recognition.history import Function
-from transformer.recognition.off_policy import Region, leading
+from transformer.recognition.off_policy import Region, collects, leading
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import is_read, method, statements, walk
@@ -139,7 +139,12 @@ def _check_graphs(roles: Roles, tensors: Tensors, region: Region, function: Func
             name = min(given)
             raise Skip(f"its input {name} carries gradients from line {stmt.lineno}")
         read = own.reads & function.tensor_results
-        if read and own.binds & lead and not isinstance(stmt, BLOCKS) and not _reads_numbers(stmt, read):
+        if (
+            read
+            and (own.binds | collects(stmt)) & lead
+            and not isinstance(stmt, BLOCKS)
+            and not _reads_numbers(stmt, read)
+        ):
             raise Skip(f"line {stmt.lineno} computes with {min(read)}, perhaps with gradients")
 
 
