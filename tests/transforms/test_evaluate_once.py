@@ -118,7 +118,7 @@ LOWER = "def lower(x):\n    x.clamp_(-0.2, 0.2)\n\n\n"
     [
         (
             {**separate("value = agent", "lower(next_obs)\n            value = agent"), "functions": LOWER},
-            "may change next_obs between its record and the policy",
+            "may change it in place: the observations",
         ),
         (
             {**SEPARATE, "step": "if step == 3:\n    agent.load_state_dict(agent.state_dict())\n" + PARTS["step"]},

@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 
 from transformer.dataflow.access import NONE, access
 from transformer.dataflow.liveness import Liveness
-from transformer.dataflow.memory import is_in_place
 from transformer.facts.torch_api import DISTRIBUTIONS, NO_GRAD, names, others, sets_computing
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.options import holds_options
-from transformer.syntax.query import calls_method, is_read, names_in, root, statements, walk, without_methods
+from transformer.syntax.query import calls_method, is_read, names_in, root, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
@@ -102,8 +101,7 @@ def apply(state: State) -> Rewrite:
     if not late and not values:
         raise NotNeeded("the steps record only the actions of the policy's results")
     _check_sizes(roles, [observations, actions], [*late, *(key for value in values for key in value.keys)])
-    late_records = [records[key][0] for key in (*late, *(key for value in values for key in value.keys))]
-    _check_untouched(roles, rollout, step, [records[observations][0], *(value.stmt for value in values)], late_records)
+    _check_untouched(roles, rollout, step, [records[observations][0], *(value.stmt for value in values)])
     return _rewrite(state, rollout, step, records, observations, actions, late, values)
 
 
@@ -379,9 +377,7 @@ def _check_sizes(roles: Roles, whole: list[str], late: list[str]) -> None:
         raise Skip("the recorded values are not known to have a row per environment")
 
 
-def _check_untouched(
-    roles: Roles, rollout: ast.For, step: Step, evaluated: list[ast.Assign], records: list[ast.Assign]
-) -> None:
+def _check_untouched(roles: Roles, rollout: ast.For, step: Step, evaluated: list[ast.Assign]) -> None:
     """Check that the inputs of the policy and of the other calls are what is recorded.
 
     Args:
@@ -389,34 +385,18 @@ def _check_untouched(
         rollout: the loop over the steps.
         step: the policy's call.
         evaluated: the record of the observations, and the other calls.
-        records: the statements that record their results.
 
     Raises:
         Skip: something may change it, or the actions, in between.
     """
-    known = {step.stmt, *evaluated, *records}
     lines = [stmt.lineno for stmt in (step.stmt, *evaluated)]
-    first, last = min(lines), max(lines)
     action = step.targets[step.place]
     for stmt in statements(rollout.body):
         binds = access(stmt).binds
-        between = first <= stmt.lineno <= last
-        if step.observation in binds and between:
+        if step.observation in binds and min(lines) <= stmt.lineno <= max(lines):
             raise Skip(f"line {stmt.lineno} changes {step.observation} between its record and the policy")
         if action in binds and stmt is not step.stmt:
             raise Skip(f"line {stmt.lineno} changes {action}")
-        if between and stmt not in known and not _only_computes(roles, stmt, step.observation):
-            raise Skip(f"line {stmt.lineno} may change {step.observation} between its record and the policy")
-    for node in walk(rollout):
-        inner: ast.AST | None = None
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and is_in_place(node.func.attr):
-            inner = node.func.value
-        elif isinstance(node, (ast.Subscript, ast.Attribute)) and not isinstance(node.ctx, ast.Load):
-            inner = node.value
-        elif isinstance(node, ast.AugAssign):
-            inner = node.target
-        if inner is not None and names_in([inner]) & {step.observation, action}:
-            raise Skip(f"line {getattr(node, 'lineno', rollout.lineno)} changes a tensor in place")
     world = roles.get(World)
     held = world.changes(world.named(step.observation) | world.named(action), rollout.body, [step.stmt])
     if held is not None:
@@ -425,46 +405,6 @@ def _check_untouched(
     held = world.changes(networks, rollout.body, [step.stmt, *evaluated])
     if held is not None:
         raise Skip(f"line {held.lineno} {held.what}: a network that is called once for all steps")
-
-
-PURE_METHODS = names("tensor", memory="new") | names("tensor", memory="shared") | names("tensor", memory="number")
-FILLED = names("torch", fills="sizes")
-PURE_FUNCTIONS = names("torch", memory="new") | names("torch", memory="shared")
-
-
-def _is_own_memory(roles: Roles, target: ast.expr) -> bool:
-    """Whether a target is an entry of the transition, or a row of a tensor that torch made above the loop."""
-    name = target.value.id if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name) else None
-    value = roles.only_value(name) if name is not None else None
-    made = without_methods(value, ("to",)) if value is not None else None
-    function = (roles.tree.qualified(made.func) or "") if isinstance(made, ast.Call) else ""
-    return name is not None and (name == roles.history.transition or function.removeprefix("torch.") in FILLED)
-
-
-def _only_computes(roles: Roles, stmt: ast.stmt, observation: str) -> bool:
-    """Whether a statement of a step only changes names, counters and entries of the transition."""
-    tree = roles.tree
-    if isinstance(stmt, ast.With):
-        return all(tree.calls(item.context_expr, *NO_GRAD) for item in stmt.items)
-    if isinstance(stmt, ast.AugAssign):
-        return isinstance(stmt.target, ast.Name) and stmt.target.id == roles.step_counter
-    if not isinstance(stmt, ast.Assign):
-        return isinstance(stmt, ast.Pass)
-    if not all(isinstance(t, ast.Name) or _is_own_memory(roles, t) for t in stmt.targets):
-        return False
-    bare = any(isinstance(t, ast.Name) for t in stmt.targets)
-    if bare and observation in names_in([stmt.value]):  # another name for its memory
-        return False
-    for node in walk(stmt.value):
-        if isinstance(node, (ast.NamedExpr, ast.Lambda, ast.Await, ast.Yield, ast.YieldFrom)):
-            return False
-        if isinstance(node, ast.Call):
-            function = (tree.qualified(node.func) or "").removeprefix("torch.")
-            method = isinstance(node.func, ast.Attribute) and not tree.qualified(node.func)
-            known = node.func.attr in PURE_METHODS if method else function in PURE_FUNCTIONS  # type: ignore[attr-defined]
-            if not known or any(k.arg in ("out", None) for k in node.keywords):
-                return False
-    return True
 
 
 def _rewrite(
