@@ -31,9 +31,9 @@ storage = TensorDict(
 STORES = {
     "rollout": COLLECT,
     "stack": STACK,
-    "store": 'transition["obs"] = next_obs.clone()\ntransition["dones"] = next_done.flatten().clone()',
+    "store": 'transition["obs"] = next_obs\ntransition["dones"] = next_done.flatten()',
     "act": edited("act", "values[step]", 'transition["values"]'),
-    "record": 'transition["actions"] = action.flatten().clone()\ntransition["logprobs"] = logprob.flatten()',
+    "record": 'transition["actions"] = action.flatten()\ntransition["logprobs"] = logprob.flatten()',
     "step": edited("step", "rewards[step]", 'transition["rewards"]'),
 }
 
@@ -61,7 +61,7 @@ MIXED = {
     **ALL,
     "stack": STACK.replace("device, torch.float32", "device"),
     "record": """
-        transition["actions"] = action.flatten().to(torch.long).clone()
+        transition["actions"] = action.flatten().to(torch.long)
         transition["logprobs"] = logprob.flatten()
     """,
     "step": STORES["step"].replace("view(-1)", "view(-1).to(torch.float32)"),
@@ -167,7 +167,7 @@ REWRITES = [
             "act": STORES["act"]
             .replace("action, logprob, _, value", "action, logprob, _, value")
             .replace("(next_obs)\n", '(next_obs)\n    transition["logprobs"] = logprob.flatten()\n'),
-            "record": 'transition["actions"] = action.flatten().clone()',
+            "record": 'transition["actions"] = action.flatten()',
         },
     ),
     Rewrite(
@@ -438,3 +438,18 @@ def test_a_row_that_only_a_step_reads_is_stacked() -> None:
     step = turn("storage", script({"step": f"{PARTS['step']}\nrow = rewards[step]\nlast = row\nprint(last.sum())"}))
     assert isinstance(step.outcome, Applied)
     assert "rewards = torch.zeros" not in step.after
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "copied"),
+    [
+        ("return self.state.copy(), reward", "return self.state, reward", "next_obs"),
+        ("self.age += 1", "self.age += 1\n        action[:] = 0", "action.flatten()"),
+        ("self.age += 1", "self.age += 1\n        self.last = action", ""),
+    ],
+)
+def test_what_an_environment_writes_into_is_copied(old: str, new: str, copied: str) -> None:
+    step = turn("storage", script().replace(old, new))
+    copies = {line.partition(" = ")[2].removesuffix(".clone()") for line in step.after.splitlines() if "clone" in line}
+    assert isinstance(step.outcome, Applied)
+    assert copies == {copied} - {""}

@@ -8,7 +8,10 @@ from scripts import PARTS, script
 from transformer.conversion.result import Skipped
 from transformer.facts import python, torch_api
 
+LAST = "class Last:\n    def __init__(self, x):\n        self.x = x\nlast = Last(v_loss)"
 VALUES_ALONE = [
+    f"{LAST}\nprint(last.x.item(), isinstance(last, Last))",
+    f"{LAST}\ndef shown(x):\n    return [x.x.item()]\nprint(shown(last), vars(args))",
     "print(v_loss.item())",
     "print(f'{v_loss:.3f}')",
     "print(float(v_loss), v_loss.detach(), (v_loss > 1), v_loss.shape, v_loss.dtype)",
@@ -42,6 +45,12 @@ TELLS = [
     "print(*[x for x in (loss, v_loss)])",
     "print(max(loss, v_loss))",
     "class Last:\n    def __init__(self, x):\n        self.x = x\nlast = Last(v_loss)\nprint(last.x)",
+    f"{LAST}\nimport copy\ncopy.copy(last)\nprint(len(copy.deepcopy({{'a': [last]}})))",
+    f"{LAST}\nimport pickle\nprint(len(pickle.dumps(last)))",
+    f"{LAST}\nimport operator\nprint(operator.attrgetter('x')(last))",
+    f"{LAST}\nouter = Last(last)\ntorch.save(outer, 'outer.pt')",
+    f"{LAST}\nfrom dataclasses import replace\ndef kept(x):\n    return replace(x)\nprint(kept(last))",
+    f"{LAST}\ntry:\n    print(np.mean([last.x]))\nexcept RuntimeError:\n    print('a graph')",
     "named = {'v_loss': v_loss}\nfor name, x in named.items():\n    print(name, x)",
     "import logging\nlogging.warning('%s', v_loss)",
     "print(**{'sep': ' ', 'end': str(v_loss)})",

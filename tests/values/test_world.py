@@ -10,6 +10,7 @@ from scripts import PARTS, script
 from transformer.conversion.first_state import read, recognise
 from transformer.recognition.buffers import find_buffers
 from transformer.recognition.roles import Roles
+from transformer.values.effects.moves import reads_otherwise
 from transformer.values.effects.world import World
 
 DEFINED = """\
@@ -280,8 +281,8 @@ def test_a_layer_holds_none_of_the_numbers_that_it_is_made_of(layer: str) -> Non
     roles = roles_of({"agent": agent, "functions": DEFINED, "setup": f"{PARTS['setup']}\nsink.put(args)"})
     size = next(n for n in roles.tree.of(ast.Attribute) if ast.unparse(n) == "args.minibatch_size")
     assert roles.minibatch_loop is not None
-    zeroed = [s for s in roles.minibatch_loop.body if "zero_grad" in ast.unparse(s)]
-    assert (roles.get(World).resets(size, zeroed) is None) is ("Linear" in layer)
+    clipped = [s for s in roles.minibatch_loop.body if "clip_grad" in ast.unparse(s)]
+    assert (roles.get(World).resets(size, clipped) is None) is ("Linear" in layer)
 
 
 CALLED_BY_OTHERS = """
@@ -300,3 +301,68 @@ def test_what_unknown_code_calls_is_told_from_what_the_training_calls(line: str)
     roles = roles_of({**parts, "setup": f"{PARTS['setup']}\n{line}"})
     assert roles.rollout is not None
     assert {thing.kind for thing in roles.get(World).named("action")} == {"tensor"}
+
+
+@pytest.mark.parametrize(
+    ("value", "also", "alone"),
+    [
+        ("value", "", True),
+        ("value.view(-1)", "", True),
+        ("value * 2", "", True),
+        ("next_obs", "", True),  # the environment returns a copy
+        ("next_obs[action]", "", True),
+        ("torch.tensor(next_done)", "", True),
+        ("agent.get_value(next_obs)", "", True),
+        ("value", "nn.functional.relu(value)", True),
+        ("value", "print(value)", True),
+        ("agent.actor[0].weight", "with torch.no_grad():\n    agent.actor[0].weight.mul_(2)", False),
+        ("value", "value += 1", False),
+        ("value.to(device, copy=False)", "value += 1", False),
+        ("value", "other = value.view(-1)\nother[0] = 1", False),
+        ("value", "nn.functional.relu(value, True)", False),
+        ("value", "(lambda x: x.add_(1))(value)", False),
+        ("value", "[f.zero_() for f in (value, value)]", False),
+        ("value", "queue.Queue().put(value)", False),
+        ("value", "make()(value)", False),
+        ("info", "", False),
+        ("torch.from_numpy(envs.state)", "", False),  # which the environment changes
+    ],
+)
+def test_what_a_step_may_write_into(value: str, also: str, alone: bool) -> None:
+    roles = roles_of({"record": f"{PARTS['record']}\nlooked_at = {value}\n{also}"})
+    assert roles.rollout is not None
+    stmts = (s for s in roles.rollout.body if isinstance(s, ast.Assign))
+    made = next(s.value for s in stmts if ast.unparse(s.targets[0]) == "looked_at")
+    assert roles.get(World).is_left_alone(made, roles.rollout.body) is alone
+
+
+@pytest.mark.parametrize(
+    ("read", "past", "stays"),
+    [
+        ("print(v_loss)", "loss.backward()", True),
+        ("print(v_loss.item(), args.seed)", "optimizer.step()", True),
+        ("print(v_loss)", "v_loss = v_loss * 2", False),
+        ("print(v_loss.detach())", "v_loss.mul_(2)", False),
+        ("print(v_loss.detach())", "other = v_loss.view(1)\nother += 1", False),
+        ("print(agent.actor[0].weight.sum())", "loss.backward()", True),
+        ("print(agent.actor[0].weight.sum())", "optimizer.step()", False),
+        ("print(agent.actor[0].weight.sum())", "keep(agent)\nprint()", True),
+        ("print(agent.actor[0].weight.grad)", "print()", False),  # whoever computes gradients need not be seen
+        ("print(v_loss.grad_fn)", "loss.backward()", False),
+        ("print(args.seed)", "args.seed += 1", False),
+        ("print(args.seed)", "vars(args).update(seed=2)", False),
+        ("print(PAST[0])", "PAST[0] = 1", False),
+        ("print(PAST[0])", "keep(1)", False),
+        ("print(PREVIOUS)", "keep(1)", True),
+        ("print(global_step)", "global_step += 1", False),
+        ("print(optimizer.param_groups[0]['lr'])", "optimizer.step()", False),
+    ],
+)
+def test_what_code_reads_past_which_it_is_moved(read: str, past: str, stays: bool) -> None:
+    metrics = f"{PARTS['metrics']}\n{read}\n{past}"
+    roles = roles_of({"metrics": metrics, "functions": DEFINED, "setup": f"{PARTS['setup']}\nglobal_step = 0"})
+    assert roles.minibatch_loop is not None
+    body = roles.minibatch_loop.body
+    place = next(i for i, s in enumerate(body) if ast.unparse(s) == ast.unparse(ast.parse(read)))
+    moved = body[place + 1 : place + 1 + len(ast.parse(past).body)]
+    assert (reads_otherwise(roles, body[place], moved) is None) is stays

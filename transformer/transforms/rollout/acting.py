@@ -135,7 +135,9 @@ def _leaves_numbers(roles: Roles, stmt: ast.Assign, depth: int) -> bool:
         where = tree.statement(node)
         if stmt not in roles.reaching(roles.scope).before(node.id, where):
             continue
-        if any(_takes(roles, outer, node) for outer in tree.ancestors(node)):
+        chain: list[ast.AST] = [node, *tree.ancestors(node)]
+        taking = next((i for i, outer in enumerate(chain) if _takes(roles, outer, node)), None)
+        if taking is not None and not any(map(roles.get(Graphs).is_caught, chain[:taking])):
             continue
         if not isinstance(where, ast.Assign) or not _leaves_numbers(roles, where, depth - 1):
             return False

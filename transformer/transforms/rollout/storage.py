@@ -32,7 +32,6 @@ from transformer.syntax.tree import Tree
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.dtypes import Dtypes
 from transformer.values.effects.world import World
-from transformer.values.memory import Memory
 from transformer.values.networks.results import Results
 from transformer.values.tensors import Tensors, values
 
@@ -351,7 +350,7 @@ def _rewrite(
     state: State, tensors: Tensors, rollout: ast.For, buffers: list[Buffer], steps: ast.expr, notes: tuple[str, ...]
 ) -> Rewrite:
     tree, roles = state.tree, state.roles
-    edits, names, memory = Edits(state.source), tree.names, Memory(roles, rollout.body)
+    edits, names = Edits(state.source), tree.names
     storage, transition, transitions = names.fresh("storage"), names.fresh("transition"), names.fresh("transitions")
     dtypes = {b.dtype for b in buffers}
     common = dtypes.pop() if len(dtypes) == 1 else None
@@ -367,7 +366,7 @@ def _rewrite(
         store = buffer.stores[0]
         part = names.fresh(singular(buffer.name)) if store.unpacked else None
         read = any(_read_back(roles, rollout, buffer, use) for use in _uses_of_buffer(roles, buffer, buffers))
-        value = _recorded(roles, tensors, memory, buffer, buffer.dtype if read or not common else None, part, again)
+        value = _recorded(roles, tensors, rollout, buffer, buffer.dtype if read or not common else None, part, again)
         if read and not part and not value.endswith(".clone()"):
             value += ".clone()"  # a reader may change it
         line = f'{transition}["{buffer.name}"] = {value}'
@@ -421,7 +420,7 @@ def _with(tree: Tree, value: ast.expr, texts: Mapping[ast.expr, str]) -> str:
 def _recorded(
     roles: Roles,
     tensors: Tensors,
-    memory: Memory,
+    rollout: ast.For,
     buffer: Buffer,
     dtype: str | None,
     part: str | None,
@@ -448,7 +447,7 @@ def _recorded(
     known = dtype in FLOAT32 and not part and roles.get(Dtypes).float32(value)
     if dtype and not known:
         text += f".to({dtype})"
-    if not (_part_is_new(roles, buffer.stores[0]) if part else memory.is_fresh(value)):
+    if not (_part_is_new(roles, buffer.stores[0]) if part else roles.get(World).is_left_alone(value, rollout.body)):
         text += ".clone()"
     return text
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import ast
-import builtins
 from functools import cached_property
 from itertools import takewhile
 
 from transformer.dataflow.access import access
 from transformer.dataflow.grad_mode import without_gradients
-from transformer.dataflow.memory import is_in_place
 from transformer.facts.libraries import REPORTS, library_does
 from transformer.facts.python import HARMLESS
 from transformer.facts.torch_api import OF, REDUCES, may_be_given, names
@@ -21,8 +19,8 @@ from transformer.syntax.query import TRY, calls_method, children, statements, wa
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Loop
 from transformer.transforms.base import ALL, NotNeeded, Rewrite, Skip, Transform, TransformInfo, each_region
+from transformer.values.effects.moves import reads_otherwise
 from transformer.values.effects.world import World
-from transformer.values.memory import Memory
 from transformer.values.minibatch import first_computation, last_step
 from transformer.values.reports import is_report
 from transformer.values.tensors import Tensors, values
@@ -127,8 +125,7 @@ class Deferral:
         self._turn = set(statements(self.state.roles.phases.block))
         stores = (n for n in self.tree.nodes if isinstance(n, ast.Attribute) and not isinstance(n.ctx, ast.Load))
         self._stored = {self.tree.text(n) for n in stores if self.tree.statement(n) in self._turn}
-        turn = self.state.roles.phases.loop.body
-        self._memory = Memory(roles, turn)
+        self._world = roles.get(World)
         self._stacked: set[str] = set()
         self._sinking = self._sinkable()
 
@@ -162,6 +159,10 @@ class Deferral:
     def _is_of_numpy(self, node: ast.expr) -> bool:
         called = node.func if isinstance(node, ast.Call) else node
         return (self.tree.qualified(called) or "").startswith("numpy.")
+
+    def _stays(self, tensor: ast.expr) -> bool:
+        """Whether nothing in a turn of the training loop changes a tensor."""
+        return self._world.is_left_alone(tensor, self.state.roles.phases.loop.body)
 
     # numbers collected in a list
 
@@ -210,7 +211,7 @@ class Deferral:
                 tensor = _item(grown[1])
                 if tensor is None or stmt not in self._inside or not self._unconditional(stmt):
                     return False
-                if not self.tensors.tensor(tensor) or not self._memory.is_left_alone(tensor, self._inside):
+                if not self.tensors.tensor(tensor) or not self._stays(tensor):
                     return False
                 growing.append(tensor)
         one_dtype = len(growing) == 1 or all(_is_mean(tensor) for tensor in growing)
@@ -368,7 +369,7 @@ class Deferral:
         if not isinstance(stmt, ast.Assign) or len(stmt.targets) != 1 or not isinstance(stmt.targets[0], ast.Name):
             return False
         tensor, name = _item(stmt.value), stmt.targets[0].id
-        if tensor is None or not self.tensors.tensor(tensor) or not self._memory.is_left_alone(tensor, self._inside):
+        if tensor is None or not self.tensors.tensor(tensor) or not self._stays(tensor):
             return False
         reads = []
         for node in self.tree.of(ast.Name):
@@ -419,10 +420,12 @@ class Deferral:
 
     def _may_sink(self, stmt: ast.stmt, rebound: set[str]) -> bool:
         rebound = rebound | {n for s in statements([self.last]) for n in access(s).binds}
-        names = [n for n in walk(stmt) if isinstance(n, ast.Name) and n.id not in self._names_of_condition(stmt)]
-        if not all(name.id not in rebound and self._is_settled(name, stmt) for name in names):
+        calls, own = [n for n in walk(stmt) if isinstance(n, ast.Call)], self._names_of_condition(stmt)
+        if any(isinstance(n, ast.Name) and n.id in rebound - own for n in walk(stmt)):
             return False
-        return all(self._is_harmless(n) for n in walk(stmt) if isinstance(n, ast.Call))
+        besides = {c.func for c in calls if is_report(self.tree, c)}
+        past = self.computing[self.computing.index(stmt) + 1 :]
+        return all(map(self._is_harmless, calls)) and not reads_otherwise(self.state.roles, stmt, past, besides)
 
     def _is_harmless(self, node: ast.AST) -> bool:
         """Whether a call is known only to compute or report a value, without drawing random numbers."""
@@ -442,27 +445,6 @@ class Deferral:
             (node.func.attr in COMPUTES and self.tensors.tensor(node.func.value))
             or node.func.attr in ("item", "format", "join", "items")
         )
-
-    def _is_settled(self, node: ast.Name, stmt: ast.stmt) -> bool:
-        """Whether the value that a report reads through a name is the same after the optimizer's step."""
-        if node.id in self.tree.imports or (
-            hasattr(builtins, node.id) and not list(self.state.roles.assignments(node.id))
-        ):
-            return True
-        parent = self.tree.parents[node]
-        if isinstance(parent, ast.Attribute):
-            reader = {flag.split(".")[0] for flag in self.state.history.flags.values()}
-            called = isinstance(call := self.tree.parents[parent], ast.Call) and call.func is parent
-            if node.id in reader or (called and is_report(self.tree, call)):
-                return True
-        if isinstance(parent, ast.Attribute) and self._is_buffer(parent):
-            return True
-        bindings = list(self.tensors.bindings(node.id, stmt))
-        if not bindings or node.id in self._memory.changed:
-            return False
-        if self.state.roles.kind == "off-policy" and all(b is not None and self._is_clock(b) for b in bindings):
-            return True
-        return self._memory.is_left_alone(node, self._inside) or all(b is not None and _is_counter(b) for b in bindings)
 
     def _may_report_or_stop(self, stmt: ast.stmt) -> bool:
         """Whether a statement, or a function that it may call, reports or raises an exception."""
@@ -489,41 +471,8 @@ class Deferral:
         names = {n for s in bound for n in access(s).binds}
         uses = [n for n in self.tree.nodes if isinstance(n, ast.Name) and n.id in names and n not in inside]
         elsewhere = {n.id for n in uses if self.state.roles.is_ours(n)}
-        new = (s for s in bound if self._memory.is_left_alone(s.value, self._inside))
+        new = (s for s in bound if self._stays(s.value))
         return {n for s in new for n in access(s).binds - elsewhere}
-
-    def _is_buffer(self, node: ast.Attribute) -> bool:
-        """Whether an attribute of a network is a buffer that its class registers and nothing sets."""
-        roles = self.state.roles
-        if not isinstance(node.value, ast.Name) or node.value.id not in roles.modules or roles.kind != "off-policy":
-            return False
-        known = any(
-            isinstance(n, ast.Call)
-            and isinstance(n.func, ast.Attribute)
-            and n.func.attr == "register_buffer"
-            and ast.unparse(n.args[0]) == repr(node.attr)
-            for cls in roles.network_classes
-            for n in walk(cls)
-            if isinstance(n, ast.Call) and n.args
-        )
-        others = (n for n in roles.run_by_training if isinstance(n, ast.Attribute) and n.attr == node.attr)
-        return known and not any(self._may_change(n) for n in others)
-
-    def _may_change(self, node: ast.Attribute) -> bool:
-        """Whether an attribute is set, or its memory written."""
-        if not isinstance(node.ctx, ast.Load):
-            return True
-        outer: ast.AST = node
-        while isinstance(outer, (ast.Attribute, ast.Subscript)):
-            inner, outer = outer, self.tree.parents[outer]
-            if not isinstance(inner.ctx, ast.Load):
-                return True
-        return isinstance(outer, ast.Call) and isinstance(outer.func, ast.Attribute) and is_in_place(outer.func.attr)
-
-    def _is_clock(self, stmt: ast.stmt) -> bool:
-        """Whether a statement above the training loop binds the time, a number."""
-        read = stmt.value if isinstance(stmt, ast.Assign) and stmt not in self._turn else None
-        return isinstance(read, ast.Call) and library_does(self.tree.qualified(read.func) or "") == "clock"
 
     def _reports(self, stmt: ast.stmt) -> bool:
         if isinstance(stmt, ast.If):
@@ -559,15 +508,6 @@ def _is_mean(node: ast.expr) -> bool:
 
 COMPUTES = names(*OF, memory=("new", "shared", "number"), draws=False) - names(*OF, draws=True)
 """Functions of torch and numpy, and methods of tensors, that change nothing and draw no random numbers."""
-
-
-def _is_counter(stmt: ast.stmt) -> bool:
-    """Whether a statement binds a plain number: a loop's index, a constant, or a sum."""
-    if isinstance(stmt, ast.For):
-        return isinstance(stmt.iter, ast.Call) and ast.unparse(stmt.iter.func) in ("range", "enumerate")
-    if isinstance(stmt, ast.AugAssign):
-        return isinstance(stmt.target, ast.Name)
-    return isinstance(stmt, ast.Assign) and isinstance(stmt.value, ast.Constant)
 
 
 def _item(node: ast.AST) -> ast.expr | None:

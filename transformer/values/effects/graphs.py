@@ -33,6 +33,8 @@ FLOWS = (
     *(ast.Compare, ast.If, ast.While, ast.Assert, ast.Expr, ast.Delete),
 )
 """Nodes that pass their parts on, which are followed from there, or only test them for truth."""
+HOLD = (*python.CONTAINERS, "instance")
+"""Kinds of things that hold tensors: in their items, or in attributes."""
 WITHOUT = "without its graph"
 SHOWS, ASKS = "shows {} with its grad_fn", "may ask whether {} has a gradient"
 TAKES_ON = "keeps {} where later uses are not known"
@@ -143,8 +145,8 @@ class Graphs:
         return {e.thing for e in done if e.kind in ("changes", "changes all", "stores") and e.thing is not None}
 
     def _uses_outside(self, things: Collection[Thing]) -> Iterator[tuple[ast.expr, Context, bool]]:
-        """The expressions outside the region that may be one of the things, or (not directly) containers of one."""
-        containers = {t for t in self._flow.heap.attributes if t.kind in python.CONTAINERS and self._holds(t, things)}
+        """The expressions outside the region that may be one of the things, or (not directly) that hold one."""
+        holders = {t for t in self._flow.heap.attributes if t.kind in HOLD and self._holds(t, things)}
         for (node, context), values in [*self._flow.values.items()]:
             if node in self._inside or not isinstance(node, ast.expr) or any(c in self._inside for c in context):
                 continue
@@ -152,7 +154,7 @@ class Graphs:
                 values = self._there(node, context, values)
             if not values.isdisjoint(things):
                 yield node, context, True
-            elif not values.isdisjoint(containers):
+            elif not values.isdisjoint(holders):
                 yield node, context, False
 
     def _there(self, read: ast.Name, context: Context, values: Things) -> Things:
@@ -200,13 +202,13 @@ class Graphs:
     def _owner(self, node: ast.Name) -> ast.AST | None:
         return self._flow.variables.owner_of(node)
 
-    def _holds(self, container: Thing, things: Collection[Thing]) -> bool:
-        found, stack = {container}, [container]
+    def _holds(self, holder: Thing, things: Collection[Thing]) -> bool:
+        found, stack = {holder}, [holder]
         while stack:
             for below in self._flow.heap.below(stack.pop()):
                 if below in things:
                     return True
-                if below not in found and below.kind in python.CONTAINERS:
+                if below not in found and below.kind in HOLD:
                     found.add(below)
                     stack.append(below)
         return False
@@ -216,7 +218,7 @@ class Graphs:
     def _takes_only_values(self, read: ast.Name) -> bool:
         """Whether a read takes only the values or passes them to a logger, as almost all reads do."""
         parent = self._tree.parents[read]
-        if self._is_caught(read):
+        if self.is_caught(read):
             return False
         if isinstance(parent, ast.Attribute):
             return self._leaves_graph_by(parent) or parent.attr in torch_api.PLAIN
@@ -241,7 +243,7 @@ class Graphs:
         parent = self._tree.parents[node]
         if isinstance(node, ast.Name) and self._is_key(node):
             return NOTHING
-        if direct and self._is_caught(node):
+        if self.is_caught(node):
             return _held(parent, "takes numpy's array of {}, where an error is caught", node)
         if isinstance(parent, ast.Attribute):
             return self._taken_from(parent, node, context, direct)
@@ -271,7 +273,7 @@ class Graphs:
             return NOTHING
         return _held(parent, ASKS, node)
 
-    def _is_caught(self, node: ast.expr) -> bool:
+    def is_caught(self, node: ast.AST) -> bool:
         """Whether numpy converts a tensor, which raises an error if it has a graph, inside a `try` that may catch
         it."""
         parent = self._tree.parents[node]
@@ -293,6 +295,8 @@ class Graphs:
             if not known:
                 return _held(parent, ASKS, node)
             return self._made_at(call, context) if torch_api.OF["distribution"][parent.attr].graph else NOTHING
+        if not direct and all(t.kind == "instance" for t in values):
+            return NOTHING  # the attribute is a use of its own, and a method is followed
         if not direct:
             known = any(python.does(kind, parent.attr) for kind in python.CONTAINERS)
             return NOTHING if called and known else _held(parent, ASKS, node)

@@ -33,6 +33,7 @@ from transformer.values.effects.objects import (
     UNKNOWN,
     Context,
     Heap,
+    Place,
     Thing,
     Things,
     Turn,
@@ -46,6 +47,10 @@ MOST = 60_000
 LONGEST = 2
 """The maximum length of a context; deeper calls are distinguished by the last ones only."""
 MEMORY = ("tensor", "array")
+GRADIENTS = "gradients"
+"""What `loss.backward()` changes of a tensor."""
+VALUES = "values"
+"""What an optimizer changes of its parameters: their values and gradients; no attribute is set."""
 HOLD_NUMBERS = (*MEMORY, "made", "instance", "unknown")
 """Kinds of things that may be, or hold, memory that calls write numbers into."""
 
@@ -82,6 +87,8 @@ class Interpreter:
         """By frame and by node, the bodies of this file that may be run there."""
         self.values: dict[tuple[ast.AST, Context], Things] = {}
         """What each expression may be, by context."""
+        self.buffers: dict[Place, set[Thing]] = {}
+        """What modules register as buffers, by attribute."""
         self._returned: dict[Frame, set[Thing]] = {}
         self._made_in: dict[Frame, dict[Owner, tuple[Context, ...]]] = {}
         """For each function, by where it was made: the contexts of the enclosing scopes."""
@@ -539,6 +546,8 @@ class Interpreter:
         if isinstance(node, ast.Compare):
             sides = [self._of(node.left), *map(self._of, node.comparators)]
             called = self._operator(sides, node)
+            if all(isinstance(o, (ast.In, ast.NotIn, ast.Is, ast.IsNot)) for o in node.ops):
+                return NOTHING
             return self._operated(sides, node) | called
         if isinstance(node, ast.BoolOp):
             return self._all_of(node.values)
@@ -646,6 +655,10 @@ class Interpreter:
                 found |= self.heap.get((thing, f"#{node.slice.value}"))
             elif thing.kind in python.CONTAINERS and isinstance(node.slice, ast.Slice):
                 found.add(thing)  # a new container of the same elements, which may be taken for the old one
+            elif thing.name == _TENSORS_BY_NAME and isinstance(getattr(node.slice, "value", None), str):
+                entry = self.heap.thing("tensor", thing.node, thing.context, ast.unparse(node.slice))
+                self.heap.put((thing, ITEMS), [entry], node)
+                found |= {entry, *(t for t in self.heap.reach(self.heap.get((thing, INSIDE))) if t.kind in MEMORY)}
             else:
                 found |= self._items(frozenset([thing]), node)
                 if thing.kind == "instance":
@@ -1044,6 +1057,9 @@ class Interpreter:
         if receiver.kind == "made":
             if libraries.role(receiver.name) in ("plain", "reports"):
                 return NOTHING
+            if receiver.name.startswith("torch.optim.") and not arguments and name in _STEPPING:
+                self._effect(node, Effect("changes all", receiver, VALUES))
+                return NOTHING
             if receiver.name == _OF_ENVIRONMENT and (name in torch_api.OF["tensor"] or name in torch_api.OF["array"]):
                 return self._call_on_memory(receiver, name, given, named, node, spread)
             looks = python.does("dict", name) if receiver.name == _OF_ENVIRONMENT else None
@@ -1087,7 +1103,11 @@ class Interpreter:
     def _call_of_module(self, module: Thing, name: str, arguments: list[Thing], node: ast.AST) -> Things:
         """A method of nn.Module itself: the module keeps the arguments and may return them."""
         row = libraries.of_modules(name)
-        if row is None or row.keeps or (row.keeps_if and _may_say(node, row.keeps_if)):
+        buffer = node.args[0] if name == "register_buffer" and isinstance(node, ast.Call) and node.args else None
+        if isinstance(buffer, ast.Constant) and isinstance(buffer.value, str):
+            self.heap.put((module, buffer.value), arguments, node)
+            self.buffers.setdefault((module, buffer.value), set()).update(arguments)
+        elif row is None or row.keeps or (row.keeps_if and _may_say(node, row.keeps_if)):
             self.heap.put((module, EVERY), arguments, node)
         if row is None or row.changes:
             self._changes([module], node, deep=True)
@@ -1127,7 +1147,7 @@ class Interpreter:
             otherwise = isinstance(node, ast.Call) and torch_api.may_be_given(node)
             return new | frozenset(into) | (given_back if otherwise else NOTHING)
         if name == "backward":
-            self._effect(node, Effect("changes", receiver, "gradients"))
+            self._effect(node, Effect("changes", receiver, GRADIENTS))
             return NOTHING
         # unknown: it may change its arguments and return them; methods of tensors and arrays keep nothing
         self._changes([receiver, *arguments], node)
@@ -1469,6 +1489,8 @@ class Interpreter:
         around |= {layer}
         self.heap.read((layer, INSIDE))  # all of them
         inside = [self.values.get((a, layer.context), NOTHING) for a in call.args if not isinstance(a, ast.Starred)]
+        if not all(inside) and not self._all_is_known:
+            return True  # no value yet: what comes of that in the first round would stay
         return any(
             things and all(t.kind == "made" and self._computes_anew(t, around) for t in things) for things in inside
         )
@@ -1505,6 +1527,9 @@ _SHAPING = torch_api.layers(memory="shared", inplace=False)
 """Modules whose results share memory with their arguments, and that never change them."""
 _OF_ENVIRONMENT = "gym.spaces"
 """What environments return: arrays and tensors, and containers of them."""
+_TENSORS_BY_NAME = "tensordict.TensorDict"
+"""What holds tensors under texts: `storage["obs"]`."""
+_STEPPING = torch_api.of_optimizers("stepping")
 _DEEPEST = 7
 """The maximum number of dots in a library's names."""
 _EMPTY = frozenset("builtins.list builtins.dict builtins.set collections.deque builtins.int builtins.float".split())

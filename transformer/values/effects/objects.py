@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias, cast
 
@@ -160,20 +160,26 @@ class Heap:
         any_of_them = self.get((thing, EVERY))
         return self.get((thing, name)) | any_of_them if any_of_them else self.get((thing, name))
 
-    def below(self, thing: Thing, but: str = "") -> Iterator[Thing]:
-        """What a thing holds directly, except through one attribute, and what it was made of."""
+    def below(self, thing: Thing, but: str = "", besides: Mapping[Place, set[Thing]] = {}) -> Iterator[Thing]:
+        """What a thing holds directly, and what it was made of.
+
+        Args:
+            thing: the thing.
+            but: an attribute to leave out.
+            besides: things to leave out, by the place that holds them.
+        """
         self.read(thing)
         for name in self.attributes.get(thing, ()):
             if name != but:
-                yield from self.held[thing, name]
+                yield from self.held[thing, name].difference(besides.get((thing, name), ()))
         if thing.kind in ("bound", "method") or thing.name == NAMESPACE:
             yield from thing.of
 
-    def reach(self, things: Iterable[Thing], but: str = "") -> set[Thing]:
-        """The things, and all that is reachable from them, except through one attribute."""
+    def reach(self, things: Iterable[Thing], but: str = "", besides: Mapping[Place, set[Thing]] = {}) -> set[Thing]:
+        """The things, and all that is reachable from them; left out is what `below` leaves out."""
         found, stack = set(things), [*things]
         while stack:
-            for below in self.below(stack.pop(), but):
+            for below in self.below(stack.pop(), but, besides):
                 if below not in found:
                     found.add(below)
                     stack.append(below)

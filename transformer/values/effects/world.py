@@ -12,7 +12,7 @@ from transformer.dataflow.variables import COMPREHENSIONS
 from transformer.facts import python
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import parameters, unparse, walk
-from transformer.values.effects.interpreter import MEMORY, Effect, Frame, Interpreter, in_order
+from transformer.values.effects.interpreter import GRADIENTS, MEMORY, VALUES, Effect, Frame, Interpreter, in_order
 from transformer.values.effects.objects import (
     EVERY,
     GIVEN,
@@ -197,11 +197,18 @@ class World:
         return frozenset(self._heap.reach([UNKNOWN]))
 
     def changes(
-        self, things: Collection[Thing], body: Sequence[ast.stmt], besides: Collection[ast.stmt] = ()
+        self,
+        things: Collection[Thing],
+        body: Sequence[ast.stmt],
+        besides: Collection[ast.stmt] = (),
+        *,
+        gradients: bool = True,
+        environments: bool = False,
     ) -> Held | None:
         """Where statements, except `besides`, may change things in place; None if they do not.
 
-        Changes by an environment's own step do not count: it may always write into what it returned before.
+        What an environment's own step changes does not count without `environments`: it may always write into what it
+        returned before. What `loss.backward()` changes does not without `gradients`: it leaves the values as they are.
         """
         wanted = {*things}
         if self._code.gave_up:
@@ -210,13 +217,20 @@ class World:
             if effect.kind == "unknown":
                 if not wanted.isdisjoint(self._escaped):
                     return Held(node, "runs unknown code")
-            elif node in self._roles.env_steps:
+            elif (node in self._roles.env_steps and not environments) or (effect.what == GRADIENTS and not gradients):
                 continue
             elif effect.thing is not None and effect.kind in ("changes", "changes all", "stores"):
-                changed = {effect.thing} if effect.kind != "changes all" else self._reachable(effect.thing)
+                changed = {effect.thing} if effect.kind != "changes all" else self._changed_below(effect)
                 if not wanted.isdisjoint(changed) or (UNKNOWN in changed and not wanted.isdisjoint(self._escaped)):
                     return Held(node, "may change it in place")
         return None
+
+    def _changed_below(self, effect: Effect) -> Collection[Thing]:
+        """What an effect changes together with its thing; buffers are not what an optimizer trains."""
+        assert effect.thing is not None
+        if effect.what == VALUES:
+            return self._heap.reach([effect.thing], GIVEN, self._code.buffers)
+        return self._reachable(effect.thing)
 
     def reach(self, things: Collection[Thing]) -> Things:
         """Things and everything reachable from them."""
@@ -250,7 +264,7 @@ class World:
                     return Held(at, f"sets .{same[0]}")
                 if same and effect.thing is UNKNOWN and not holders.isdisjoint(self._escaped):
                     return Held(at, f"may set .{same[0]}")
-            elif effect.kind.startswith("changes") and effect.thing is not None:
+            elif effect.kind.startswith("changes") and effect.thing is not None and effect.what != VALUES:
                 changed = {effect.thing} if effect.kind == "changes" else self._reachable(effect.thing)
                 if not holders.isdisjoint(changed):
                     return Held(at, f"may set .{next(iter(attributes))}")
@@ -293,6 +307,14 @@ class World:
     def is_known(self, things: Collection[Thing]) -> bool:
         """Whether all holders of the things are known: they have not escaped to unknown code."""
         return not self._code.gave_up and bool(things) and self._escaped.isdisjoint(things)
+
+    def is_left_alone(self, node: ast.expr, body: Sequence[ast.stmt]) -> bool:
+        """Whether an expression is memory that statements, and the environments they step, do not write into."""
+        things = self.of(node)
+        places = (place for t in things for place in self._holders.get(t, ()))
+        given = any(not isinstance(place, Variable) and place[1] == GIVEN for place in places)  # to an environment
+        known = self.is_known(things) and all(t.kind in MEMORY for t in things)
+        return known and not given and self.changes(things, body, gradients=False, environments=True) is None
 
     def other_names(self, things: Collection[Thing], name: str) -> Held | None:
         """What else holds things than one variable of the training scope; function parameters do not count."""
