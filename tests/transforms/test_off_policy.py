@@ -134,7 +134,7 @@ def test_target_update() -> None:
         "def update_targets():",
         '"""Move the target networks\' parameters towards those of the trained networks."""',
         "with torch.no_grad():",
-        "torch._foreach_mul_(targets, 1 - args.tau)",
+        "torch._foreach_mul_(targets, 1.0 - args.tau)",
         "torch._foreach_add_(targets, torch._foreach_mul(sources, args.tau))",
         "targets = list(target_network.parameters())",
         "sources = list(q_network.parameters())",
@@ -185,7 +185,14 @@ def test_targets_moved_in_place_otherwise(body: str) -> None:
     assert isinstance(turn("target-update", replay(follow=f"{PAIRS}\n    {body}"), ()).outcome, Skipped)
 
 
-@pytest.mark.parametrize("body", IN_PLACE)
+SUMS = [
+    "t.data.copy_(0.05 * p.data + 0.95 * t.data)",
+    "t.data.copy_(t.data * 0.9 + p.data * args.tau)",
+    "t.data.copy_((1 - args.tau) * t.data + args.tau * p.data)",
+]
+
+
+@pytest.mark.parametrize("body", [*IN_PLACE, *SUMS])
 def test_moved_in_one_call_to_the_same_bits(body: str) -> None:
     torch.manual_seed(0)
     ours, theirs = ([torch.randn(4097), torch.randn(7, 5)[:, 1:4]] for _ in range(2))
@@ -206,8 +213,7 @@ COPY = "target_param.data.copy_(args.tau * param.data + (1.0 - args.tau) * targe
     ("follow", "why"),
     [
         ("target_network.load_state_dict(q_network.state_dict())", "no loop in the training loop goes through"),
-        (changed("follow", "(1.0 - args.tau)", "args.gamma"), "args.gamma is not 1 - args.tau"),
-        (changed("follow", "1.0 - args.tau", "1.0 - args.gamma"), "is not 1 - args.tau"),
+        (changed("follow", "1.0 - args.tau", "loss.item()"), "loss.item() is not known to be a constant number"),
         (changed("follow", "args.tau * param.data +", "args.tau * param.data -"), "not a sum of both"),
         (changed("follow", COPY, COPY + "\n    print(param.norm())"), "it does more than copy"),
         (

@@ -40,7 +40,7 @@ INFO = TransformInfo(
     brief="target networks are updated in one call",
     summary="update the target networks' parameters from the trained ones in one call for all of them",
     applies=(
-        "to loops over the parameters of two networks that only copy `a * p + (1 - a) * t` into each t, or multiply t "
+        "to loops over the parameters of two networks that only copy `a * p + b * t` into each t, or multiply t "
         "by a number in place and add a multiple of p, or call `t.lerp_(p, a)`; or that do this with both state_dict() "
         "and load the result. "
         "The numbers must be constant for the whole run. Both networks must be made once in the same way, above the "
@@ -350,12 +350,10 @@ def _understood(roles: Roles, loop: ast.For, networks: dict[str, ast.expr]) -> _
     rate, rest = factors.get(other), factors.get(into)
     if rate is None or rest is None or set(factors) != set(networks):
         raise Skip("the copied value is not a sum of both parameters, each times a number")
-    one_less = isinstance(rest, ast.BinOp) and isinstance(rest.op, ast.Sub) and is_number(rest.left, 1)
-    if not (one_less and isinstance(rest, ast.BinOp) and unparse(rest.right) == unparse(rate)):
-        raise Skip(f"{unparse(rest)} is not 1 - {unparse(rate)}")
-    if not _is_number_for_run(roles, rate):
-        raise Skip(f"{unparse(rate)} is not known to be a constant number")
-    return _Loop(loop, text(networks[into]), text(networks[other]), Factors(f"1 - {text(rate)}", text(rate)))
+    for factor in (rest, rate):
+        if not _is_number_for_run(roles, factor):
+            raise Skip(f"{text(factor)} is not known to be a constant number")
+    return _Loop(loop, text(networks[into]), text(networks[other]), Factors(text(rest), text(rate)))
 
 
 def _is_number_for_run(roles: Roles, rate: ast.expr) -> bool:

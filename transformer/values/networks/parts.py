@@ -254,6 +254,8 @@ class Parts:
             raise found
 
     def _check_class(self, cls: ast.ClassDef, call: ast.Call, caller: Frame) -> None:
+        if not self._roles.is_module(cls):
+            raise Unknown(f"line {call.lineno} makes {cls.name}, which is no network and not followed")
         if [self._tree.qualified(b) for b in cls.bases] != ["torch.nn.Module"] or cls.keywords or cls.decorator_list:
             raise Unknown(f"{cls.name} (line {cls.lineno}) is more than a plain subclass of torch.nn.Module")
         methods = [stmt for stmt in cls.body if isinstance(stmt, ast.FunctionDef)]
