@@ -15,7 +15,7 @@ COMMANDS = (
     ("convert", "-v", PPO),
     ("advise", PPO),
     ("explain", "gae-hoist"),
-    ("explain", "LA201"),
+    ("explain", "LA202"),
     ("explain", "LC101"),
     ("diff", PPO),
     ("diff", "--stat", PPO),

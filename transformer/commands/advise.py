@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -155,10 +156,13 @@ NOTHING = (
 
 
 def print_advice(console: Console, results: Sequence[Advised]) -> None:
-    """Print each finding as `file:line:col: CODE message`, what to write instead, and how many there are."""
+    """Print each kind of finding once, with all its lines and what to write instead, and how many places there are."""
     for result in results:
+        kinds: dict[tuple[str, str], list[Finding]] = {}
         for finding in result.findings:
-            _print_finding(console, result, finding)
+            kinds.setdefault((finding.file, finding.code), []).append(finding)
+        for alike in kinds.values():
+            _print_findings(console, result, alike)
     found = [f for r in results for f in r.findings]
     if not found:
         if all(r.read and r.nothing_hot is None for r in results):
@@ -178,17 +182,22 @@ def print_unread(console: Console, results: Sequence[Advised]) -> None:
             print_line(console, ("Error: ", "red"), result.failure)
 
 
-def _print_finding(console: Console, result: Advised, finding: Finding) -> None:
-    rule = BY_CODE[finding.code]
+def _print_findings(console: Console, result: Advised, alike: Sequence[Finding]) -> None:
+    """Print the findings of one rule in one file: the first with its position, all with their lines."""
+    first, rule = alike[0], BY_CODE[alike[0].code]
     style = linked(console, f"advise#{rule.code.lower()}", "yellow" if rule.weight == "costly" else "cyan")
+    same = len({f.message for f in alike}) == 1
+    places = f" ({len(alike)} places)" if len(alike) > 1 else ""
     print_line(
         console,
-        f"{finding.file or result.script}:{finding.line}:{finding.column}: ",
-        (finding.code, style),
-        f" {finding.message}",
+        f"{first.file or result.script}:{first.line}:{first.column}: ",
+        (first.code, style),
+        f" {first.message if same else rule.title}{places}",
     )
-    found = shown(finding.file, finding.line, finding.column, result.source)
-    for line in pointed(found) if found else ():
-        print_line(console, "    ", line)
-    by = f" The transform {finding.transform} does it." if finding.transform else ""
-    print_line(console, (f"    {rule.instead}{by}", "dim"))
+    for finding in alike:
+        found = shown(finding.file, finding.line, finding.column, result.source)
+        for line in pointed(found) if found else ():
+            print_line(console, "    ", line)
+    named = Counter(f.transform for f in alike if f.transform)
+    does = (f"The transform {name} does {'it' if n == len(alike) else f'{n} of them'}." for name, n in named.items())
+    print_line(console, (" ".join(["   ", rule.instead, *does]), "dim"))

@@ -569,8 +569,6 @@ OF_HOST = functions("torch", made="of host")
 """Functions that make a tensor from host values, by their full names."""
 TYPES = functions("torch", made="of host", dtype="cast")
 """torch's types of tensors, by their whole names."""
-MAY_SHARE = OF_HOST - TYPES - {"torch.tensor"}
-"""Those of which an array's memory is the tensor's."""
 PLAIN = attributes(memory="number", tells=False) | {"data"}
 """Attributes of tensors that do not depend on gradients."""
 _OPERANDS = {"element": 1, "broadcast": 2}

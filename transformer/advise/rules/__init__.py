@@ -3,7 +3,6 @@
 from transformer.advise.base import Rule
 from transformer.advise.rules import (
     anomaly_detection,
-    argument_lookups,
     collated_steps,
     device_waits,
     element_loops,
@@ -38,7 +37,6 @@ RULES: tuple[Rule, ...] = (
     pinned_and_waited.RULE,
     pinned_each_turn.RULE,
     unawaited_copies.RULE,
-    argument_lookups.RULE,
     mode_toggles.RULE,
     numpy_indices.RULE,
     numpy_in_update.RULE,

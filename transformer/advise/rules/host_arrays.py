@@ -1,4 +1,4 @@
-"""Arrays that are copied on the host before they go to the device, or whose transfer blocks."""
+"""Arrays whose transfer to the device blocks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from transformer.advise.base import Example, Rule
 from transformer.advise.study import Study, keyword
-from transformer.facts.torch_api import MAY_SHARE, OF_HOST
+from transformer.facts.torch_api import OF_HOST
 from transformer.syntax.query import method, receiver
 
 
@@ -19,41 +19,34 @@ def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
         made = receiver(call)
         if not isinstance(made, ast.Call) or len(made.args) != 1 or isinstance(made.args[0], ast.Constant):
             continue
-        if call.args and study.qualified(call.args[0]).startswith("torch."):
-            continue  # a dtype
+        if call.args and (study.qualified(call.args[0]).startswith("torch.") or study.text(call.args[0]) == '"cpu"'):
+            continue  # a dtype, or nothing to wait for
         how = study.qualified(made.func)
         transform = "transfers" if heat.role == "environment" and not made.keywords and len(call.args) == 1 else None
-        text = f"torch.{how.rpartition('.')[2]}({study.text(made.args[0])})"
-        if how in OF_HOST - MAY_SHARE:
-            yield (
-                call,
-                f"{text} copies on the host, then blocks until the device has the data, {heat.where}",
-                transform,
-            )
-        elif how in OF_HOST:
+        if how in OF_HOST:
+            text = f"torch.{how.rpartition('.')[2]}({study.text(made.args[0])})"
             yield call, f"moving {text} blocks until the device has the data, {heat.where}", transform
 
 
 RULE = Rule(
     code="LA102",
-    title="an array is copied on the host before it goes to the device, and blocks",
-    reason=(
-        "`torch.Tensor(x)` and `torch.tensor(x)` copy the array on the host (the first also turns each byte into a "
-        "float of four bytes); `.to(device)` then waits for the transfer."
-    ),
+    title="moving an array to the device blocks",
+    reason="`.to(device)` returns when the transfer is done, so the host prepares nothing in the meantime.",
     instead=(
-        "`torch.as_tensor(x).to(device, torch.float32, non_blocking=True)`: there is no copy on the host, the data is "
-        "transferred in the array's own dtype, and the host continues (pageable memory is staged before the call "
-        "returns, so the array may change afterwards)."
+        "Add `non_blocking=True` to `.to()`: values and dtype stay the same, and the host goes on. (Memory that is not "
+        "pinned is staged before the call returns, so the array may change afterwards.) For images, "
+        "`torch.as_tensor(x).to(device, torch.float32, non_blocking=True)` has the values of `torch.Tensor(x)` and "
+        "transfers one byte per pixel instead of four."
     ),
     weight="costly",
     find=find,
     bad=(
-        Example("step", "next_obs = torch.Tensor(frame).to(device)"),
         Example("step", "rewards[step] = torch.tensor(reward).to(device).view(-1)"),
+        Example("step", "next_obs = torch.Tensor(frame).to(device)"),
         Example("step", "next_obs = torch.from_numpy(frame).cuda()"),
     ),
     good=(
+        Example("step", "rewards[step] = torch.tensor(reward).to(device, non_blocking=True).view(-1)"),
         Example("step", "next_obs = torch.as_tensor(frame).to(device, torch.float32, non_blocking=True)"),
         Example("setup", "next_obs = torch.Tensor(frame).to(device)"),
         Example("step", "scale = torch.tensor(0.5).to(device)"),
