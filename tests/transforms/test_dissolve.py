@@ -171,7 +171,9 @@ def test_a_class_stays_whose_training_cannot_leave_its_method() -> None:
     )
     kept = outcome(early, set())
     assert isinstance(kept, Skipped)
-    assert re.search(r"PPO stays a class: run\(\) \(line \d+\) .* line \d+ returns before its end", kept.reason)
+    assert re.search(
+        r"the attributes of PPO stay attributes: run\(\) \(line \d+\) .* line \d+ returns before its end", kept.reason
+    )
 
 
 def test_lines_of_reasons_are_the_scripts_own() -> None:

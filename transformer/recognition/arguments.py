@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 
 from transformer.dataflow.access import Names, access
+from transformer.dataflow.bindings import bound_to, variables
 from transformer.facts.python import does
 from transformer.recognition.roles import Roles
 from transformer.syntax.options import holds_options
-from transformer.syntax.query import calls_method, is_none, names_in, statements, without_methods
+from transformer.syntax.query import calls_method, is_none, names_in, parameters, statements, without_methods
 from transformer.syntax.tree import Tree
 
 
@@ -82,6 +83,11 @@ def decided(roles: Roles, test: ast.expr, local: Names = frozenset()) -> bool:
         return steady and holds_options(roles.tree, test.value, roles.scope)
     if isinstance(test, ast.Name):
         made = _made_above(roles, test, local)
+        given_to = parameters(roles.scope) if isinstance(roles.scope, ast.FunctionDef) else []
+        if test.id in given_to and variables(roles.tree).owner_of(test) is roles.scope:
+            given = [*bound_to(roles.tree, test, own=True)]
+            steady = test.id not in roles.variant and roles.changed_by_training(test) is None
+            return steady and given != [] and all(_is_plain(roles.tree, value) for value in given)
         return made != [] and all(decided(roles, value) or _is_true(roles, value) for value in made)
     return isinstance(test, ast.Constant)
 
@@ -92,6 +98,12 @@ def _made_above(roles: Roles, name: ast.Name, local: Names) -> list[ast.expr]:
     bound = {s for s in statements(roles.scope.body) if name.id in access(s).binds}
     steady = name.id not in local | roles.variant and roles.changed_by_training(name) is None
     return [value for _, value in made] if steady and bound == {stmt for stmt, _ in made} else []
+
+
+def _is_plain(tree: Tree, value: ast.expr | None) -> bool:
+    """Whether a value is a constant or an option that is a number or a text, neither of which changes."""
+    given = isinstance(value, ast.Attribute) and plain_option(tree, value) is not None
+    return given or isinstance(value, ast.Constant)
 
 
 def _is_true(roles: Roles, value: ast.expr) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from transformer.dataflow.access import access, scope_access
 from transformer.facts.libraries import library_does, role
 from transformer.facts.torch_api import OF_HOST, functions
-from transformer.syntax.query import names_in, parameters, statements, unparse, walk
+from transformer.syntax.query import calls_method, names_in, parameters, statements, unparse, walk
 from transformer.syntax.tree import Loop, Tree
 
 DRAWING = functions("torch", draws=True, dtype="integer")
@@ -127,9 +127,8 @@ def makes_of_arrays(tree: Tree, stmt: ast.stmt) -> bool:
 
 
 def _calls_method(stmt: ast.stmt, *methods: str) -> bool:
-    """Whether a statement is a call of one of these methods."""
-    call = stmt.value if isinstance(stmt, ast.Expr) else None
-    return isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in methods
+    """Whether a statement without a block calls one of these methods: `loss.backward()`, `print(loss.backward())`."""
+    return not hasattr(stmt, "body") and any(calls_method(n, *methods) for n in walk(stmt))
 
 
 def _clips(stmt: ast.stmt) -> bool:

@@ -33,8 +33,8 @@ INFO = TransformInfo(
         "object was made."
     ),
     costs=(
-        "The loop stays in methods. What they set on `self` cannot be passed in and returned, so less of it is "
-        "extracted and compiled."
+        "What methods set on `self` cannot be passed in and returned, so less of the training may be extracted and "
+        "compiled."
     ),
     needs=(),
     before=(
@@ -61,7 +61,7 @@ def apply(state: State) -> Rewrite:
         try:
             return Rewrite(_dissolved(state, cls))
         except Stays as kept:
-            reasons.append(f"{cls.name} stays a class: {kept}")
+            reasons.append(f"the attributes of {cls.name} stay attributes: {kept}")
     if reasons:
         raise Skip("; ".join(reasons))
     raise NotNeeded("no class of this file trains")

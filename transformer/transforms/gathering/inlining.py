@@ -134,7 +134,7 @@ class _Planner:
             own = scope_access(self.scope.body).binds | set(parameters(self.scope))
             for name in sorted(self.free & own):
                 raise NotInlined(
-                    f"it reads {name} from outside, and the function that calls it has a {name} of its own",
+                    f"it reads the {name} of the file, and the function that calls it has another {name}",
                     "rename one of them",
                 )
         if isinstance(outer, ast.FunctionDef) and outer is not self.scope:

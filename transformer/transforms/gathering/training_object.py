@@ -114,8 +114,11 @@ class _Object:
             raise Kept("it is defined inside something else", "define it at the top level of the file")
         if self.init is None:
             raise Kept("it has no __init__()", "give it one, which sets its attributes")
-        if cls.keywords or cls.decorator_list or self.tree.bases(cls):
-            raise Kept("it is derived from another class", "train in a function, or in a plain class")
+        if cls.decorator_list:
+            raise Kept(f"line {cls.decorator_list[0].lineno} decorates it", "write out what the decorator does")
+        if cls.keywords or self.tree.bases(cls):
+            bases = " and ".join(map(ast.unparse, (*cls.bases, *(k.value for k in cls.keywords))))
+            raise Kept(f"it is derived from {bases}", "train in a function, or in a plain class")
         for part in cls.body:
             doc = isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant)
             if not doc and not isinstance(part, ast.FunctionDef) and not _declares(part) and _constant(part) is None:
@@ -157,7 +160,7 @@ class _Object:
 
     def check_receiver(self, node: ast.AST, receiver: str, method: ast.FunctionDef) -> None:
         if isinstance(node, (ast.FunctionDef, ast.Lambda)) and node is not method and receiver in parameters(node):
-            raise Kept(f"line {node.lineno} has a {receiver} of its own", "rename that")
+            raise Kept(f"line {node.lineno} has another {receiver}", "rename that")
         if not isinstance(node, ast.Name) or node.id != receiver:
             return
         self.check_use(node)
@@ -249,7 +252,7 @@ class _Object:
                 own = parameters(node) if isinstance(node, ast.Lambda) else names_in([node.target])
                 if name in own:
                     line = node.lineno if isinstance(node, ast.Lambda) else node.target.lineno
-                    raise Kept(f"line {line} has a {name} of its own", "rename that")
+                    raise Kept(f"line {line} has another {name}", "rename that")
 
     def binds_itself(self, name: ast.Name) -> bool:
         """Whether a name in a function is local to that function."""
@@ -264,7 +267,7 @@ class _Object:
         for method in self.functions:
             for name in sorted(free_names(method) & own):
                 raise Kept(
-                    f"{method.name}() reads {name} from outside, and {self.scope.name}() has a {name} of its own",
+                    f"{method.name}() reads the {name} of the file, and {self.scope.name}() has another {name}",
                     "rename one of them",
                 )
 
@@ -364,6 +367,7 @@ class _Object:
                 users = methods
             taken = part in self.around or part in names.values() or hasattr(builtins, part)
             fresh = taken or any(part in self.words_in(m) for m in users)
+            fresh = fresh or any(part in self.bound_in(m) for m in self.methods)  # one may replace its call in another
             names[part] = self.tree.names.fresh(part) if fresh else part
         return names
 

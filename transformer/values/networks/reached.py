@@ -764,9 +764,14 @@ class _Way:
                 return self._builtin(func.id, given)
             if func.id == history.sampler:
                 return PLAIN
-            function = self._tree.function_called(call)
+            function = self._tree.helper_called(call)
             if function is not None and function is not self._update:
+                if self._tree.parents[function] not in (self._tree.root, self._roles.scope):
+                    raise _Unknown(f"line {call.lineno} calls {func.id}(), which a function defines for itself")
                 return self._followed(frame, function, call, None, depth)
+            around = {*self._tree.ancestors(call)}
+            if function is None and any(self._tree.parents[f] in around for f in self._tree.functions(func.id)):
+                raise _Unknown(f"it is not known which function {func.id}() is on line {call.lineno}")
         if isinstance(func, ast.Attribute):
             owner = self._value(frame, func.value, depth)
             if not owner.path:
