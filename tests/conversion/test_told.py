@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -11,7 +12,7 @@ from scripts import PARTS, edited, script
 
 from transformer import convert
 from transformer.commands.report import Result, print_report
-from transformer.conversion.result import Conversion, Skipped
+from transformer.conversion.result import Applied, Conversion, Skipped
 from transformer.conversion.told import depending, left_as_it_was, warnings_told
 
 GROWS = "if len(seen) < 9:\n    seen.append(ratio.sum().item())"
@@ -73,3 +74,25 @@ def test_what_keeps_the_loop_over_time_is_named_as_the_script_names_it(above: st
     assert isinstance(outcome, Skipped)
     assert re.match(rf"line {line}\b:? {reason.partition('{}')[0]}", outcome.reason), outcome.reason
     assert "[" not in outcome.reason
+
+
+FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
+
+
+def test_what_a_transform_left_beside_what_it_did_is_told_with_a_remedy() -> None:
+    conversion = convert((FIXTURES / "q_lambda.py").read_text(encoding="utf-8"))
+    (step,) = (s for s in conversion.steps if s.transform.name == "cudagraphs")
+    assert isinstance(step.outcome, Applied)
+    assert step.outcome.left and not step.outcome.lesser_notes
+    (left,) = (one for one in left_as_it_was(conversion) if one.names == ("cudagraphs",))
+    assert left.places and left.costs == step.transform.costs
+    done, _, rest = said(conversion).partition("left as it was, because")
+    assert "is not captured" in rest and "is not captured" not in done
+
+
+def test_what_other_files_can_no_longer_import_is_told() -> None:
+    conversion = convert((FIXTURES / "in_methods.py").read_text(encoding="utf-8"))
+    assert conversion.gone and all(name.partition(".")[0] in conversion.original for name in conversion.gone)
+    assert f"import from the original: {', '.join(conversion.gone)}" in said(conversion)
+    kept = convert(script())
+    assert kept.gone == () and "import from the original" not in said(kept)

@@ -455,7 +455,7 @@ HOSTILE = [
             "functions": "def decay(ps):\n    for p in ps:\n        p.data = p.data * 0.9\n\n\n",
             "report": REPORT + "\ndecay(agent.parameters())",
         },
-        "uses p, which a loop over parameters sets, for data",
+        "uses data of p, a parameter of the network",
     ),
     Hostile(
         "a function shows the learning rate",

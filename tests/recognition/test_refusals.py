@@ -1,5 +1,6 @@
 """What is not converted: each with the code that says why, at the place where it shows, and the text untouched."""
 
+import textwrap
 from pathlib import Path
 
 import golden
@@ -7,6 +8,7 @@ import pytest
 from scripts import PARTS, edited, script
 
 from transformer import convert
+from transformer.recognition.refusals import FLAGS
 
 OPTIMIZER = "optimizer = torch.optim.Adam(p)\n    optimizer.step()\nimport torch\n"
 REFUSED = {
@@ -326,3 +328,35 @@ def test_what_to_do_is_about_the_kind_of_training(batch: str, stored: bool) -> N
     assert found.code == "LC005"
     assert ("below that learns from stored ones" in found.advice) == stored
     assert ("epoch and minibatch loops" in found.advice) != stored
+
+
+def test_own_options_of_the_names_of_the_flags_are_no_conversion() -> None:
+    """As long as the script compiles nothing: the flags then get other names."""
+    seed = '    parser.add_argument("--seed", type=int, default=1)\n'
+    own = "".join(seed.replace("seed", name).replace("type=int, default=1", 'action="store_true"') for name in FLAGS)
+    source = script().replace(seed, own + seed, 1)
+    conversion = convert(source)
+    assert conversion.converted and "--lean-compile" in conversion.source
+    by_hand = source.replace("for iteration in", "agent.act = torch.compile(agent.act)\nfor iteration in", 1)
+    (found,) = convert(by_hand).diagnostics
+    assert (found.code, "torch.compile" in by_hand.splitlines()[found.line - 1]) == ("LC002", True)
+
+
+TWO = """
+class Other:
+    def learn(self, batch):
+        return batch
+
+
+agent = make()
+for t in range(9):
+    obs, reward, done, info = env.step(agent.act(obs))
+    agent.learn(obs)
+"""
+
+
+def test_two_methods_of_one_name_are_said_to_be_the_reason() -> None:
+    head, _, rest = ELSEWHERE.replace("<batch>", "batch").partition("def learn():\n")
+    methods = "class Agent:\n    def learn(self, batch):\n" + textwrap.indent(rest.partition("def play")[0], "    ")
+    (found,) = convert(f"{head}\n{methods}\n{TWO}").diagnostics
+    assert "but Agent and Other have a learn(): give them different names" in found.message, found.message

@@ -1,8 +1,10 @@
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from cases import FLAGS, NAMED, NoOp, Rewrite, alone, turn
+from golden import CONVERTED as GOLDEN
 from scripts import PARTS, edited, script
 from test_compile import CHECKS, FINITE, compiled
 
@@ -412,3 +414,14 @@ def test_an_attribute_is_its_object_s(read: str, changed: bool) -> None:
     told = step.outcome.reason if isinstance(step.outcome, Skipped) else "; ".join(getattr(step.outcome, "notes", ()))
     assert (f"reads {read}.mean, which line" in told) == changed, told
     assert changed or step.applied, told
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in sorted(GOLDEN.glob("*.py")) if "CudaGraphModule(" in p.read_text("utf-8")], ids=lambda p: p.stem
+)
+def test_the_help_names_what_is_captured(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    kinds = {"gae": "advantages", "update": "update"}
+    captured = {kinds.get(re.split(r"_|\d", n)[0], "policy") for n in re.findall(r"(\w+) = CudaGraphModule\(", text)}
+    (told,) = re.findall(r"replay (.*) as CUDA graphs|toggled, (.*) (?:is|are) replayed as CUDA graphs", text)
+    assert set(re.findall("policy|advantages|update", "".join(told))) == captured

@@ -391,7 +391,7 @@ NOOPS = [
                     advantages[t] = lastgaelam
             """
         },
-        "nothing in it is elementwise in time",
+        "values[t + 1] is not known to be a row of a buffer for each step",
     ),
     NoOp(
         "the last of fewer steps",

@@ -906,3 +906,56 @@ def moved_targets(changes: dict[str, str]) -> tuple[Applied | Skipped, str]:
     (outcome,) = (s.outcome for s in conversion.steps if s.transform.name == "target-update")
     assert isinstance(outcome, (Applied, Skipped))
     return outcome, conversion.source
+
+
+def in_function(parts: dict[str, str], given: str = "") -> str:
+    """The script in a function with a default for its rate, whose loss is a function of its own, and its call."""
+    make = PARTS_OF_REPLAY["make"] + parts.pop("make", "")
+    follow = changed("follow", "copy_(args.tau * param.data + (1.0 - args.tau)", "copy_(tau * param.data + (1.0 - tau)")
+    source = replay(**{"log": "", "make": make, "follow": follow, **parts})
+    return source.replace('if __name__ == "__main__":', "def main(tau=0.05):") + f"\n\nmain({given})\n"
+
+
+ERROR = """
+        def error(x, acted, goal):
+            return F.mse_loss(q_network(x).gather(1, acted).squeeze(1), goal)
+"""
+SOMETIMES = """
+        aux = QNetwork().to(device)
+        optimizer = optim.Adam([*q_network.parameters(), *aux.parameters()], lr=1e-2)
+
+        def error(x, acted, goal):
+            fit, extra = F.mse_loss(q_network(x).gather(1, acted).squeeze(1), goal), aux(x).mean()
+            return (fit + extra if len(x) % 2 else fit), extra
+"""
+BY_ERROR = changed(
+    "learn",
+    "values = q_network(b_obs).gather(1, (b_actions > 0).long()).squeeze(1)\nloss = F.mse_loss(values, goal)",
+    "loss = error(b_obs, (b_actions > 0).long(), goal)",
+)
+MADE_ONCE = "optimizer = optim.Adam(q_network.parameters(), lr=1e-2)\n"
+
+
+def test_a_loss_in_a_function_inside_the_trainings_is_followed() -> None:
+    source = in_function({"make": ERROR, "learn": BY_ERROR})
+    assert "backward(loss)" in made("one-graph", source, "flags", "update")
+    both = BY_ERROR.replace("loss = error", "loss, seen = error") + "print(seen.item())\n"
+    sometimes = in_function({"make": SOMETIMES, "learn": both}).replace(MADE_ONCE, "")
+    assert "does not always reach aux" in reason("one-graph", sometimes, "flags", "update")
+
+
+@pytest.mark.parametrize("given", ["*sys.argv[1:]", "tau=torch.ones(1)", "numpy_rate()"])
+def test_a_default_that_no_call_passes_is_a_constant(given: str) -> None:
+    assert "1 - tau" in made("target-update", in_function({}))
+    assert "1 - tau" in made("target-update", in_function({}, "tau=0.1"))
+    assert "tau is not known to be a constant number" in reason("target-update", in_function({}, given))
+
+
+def test_a_default_that_training_changes_is_none() -> None:
+    source = in_function({"sample": PARTS_OF_REPLAY["sample"] + "\ntau = tau * 0.99"})
+    assert "tau is not known to be a constant number" in reason("target-update", source)
+
+
+def test_a_backward_pass_inside_another_call_is_one() -> None:
+    source = replay(learn=changed("learn", "loss.backward()", "print(loss.backward())"))
+    assert "def update(" in made("update", source)

@@ -83,7 +83,7 @@ def test_clamps(call: str, missing: str | None) -> None:
     ],
 )
 def test_maxima(call: str, missing: str) -> None:
-    assert named(X, call) == ([f"{call} never took {missing} alone"] if missing else [])
+    assert named(X, call) == ([f"{call} was never decided by {missing}"] if missing else [])
 
 
 @pytest.mark.parametrize("call", ["torch.max(x)", "torch.max(x, 0)", "x.max(i - i)", "x.min(dim=0)", "max([1, 2])"])

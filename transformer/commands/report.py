@@ -154,6 +154,7 @@ def _result_as_json(result: Result) -> dict[str, Any]:
         "failure": result.failure,
         "stale": result.stale,
         "headlines": list(result.conversion.headlines) if result.done else [],
+        "gone": list(result.conversion.gone) if result.done else [],
         "transforms": [_step_as_json(s, original) for s in result.conversion.steps],
         "diagnostics": [diagnostic_as_json(d, original) for d in result.conversion.diagnostics],
         "not_looked_into": result.not_looked_into if result.done else [],
@@ -233,6 +234,8 @@ def print_report(console: Console, results: Sequence[Result], *, verbose: bool =
         console.print()
         for headline in only.conversion.headlines:
             print_line(console, (headline, "bold yellow"))
+        if gone := only.conversion.gone:
+            print_line(console, ("no longer in the file; import from the original: ", "yellow"), ", ".join(gone))
         for hardware, command in only.commands.items():
             print_line(console, (f"{hardware.upper():<6}", "dim"), (command, "bold"))
         if any(isinstance(s.outcome, Skipped) and s.outcome.reason == ON_CPU for s in only.conversion.steps):
@@ -366,8 +369,9 @@ def _print_steps(console: Console, result: Result, *, verbose: bool) -> None:
     """Print what was applied, one line each; what was left as it was, and why; and how many were not needed."""
     from rich.text import Text
 
-    what = f"{len(result.applied)} transforms applied"
-    print_line(console, (what, "bold"), "  ", _line_counts(result.stats))
+    what, stats = f"{len(result.applied)} transforms applied", result.stats
+    moved = f", {stats.moved} moved" if stats.moved else ""
+    print_line(console, (what, "bold"), f": {stats.added} lines added, {stats.removed} removed{moved}")
     applied, left, rest = list[tuple[Cell, ...]](), list[tuple[Cell, ...]](), list[tuple[Cell, ...]]()
     held = left_as_it_was(result.conversion)
     shown = {name for one in held for name in one.names}

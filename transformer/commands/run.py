@@ -58,9 +58,10 @@ def run(
 ) -> NoReturn:
     """Run the conversion of SCRIPT, which is updated when SCRIPT changes. The arguments after `--` go to the script.
 
-    The conversion runs with --compile, and on CUDA also with --cudagraphs, in place of the original: tracebacks,
-    warnings and the names of runs are the original's. It has --fuse-envs, which changes no bit, unless --no-fuse-envs
-    or --select is given. It is stored in a private cache folder, or only for this run if there is no room.
+    The conversion runs with --compile, and on CUDA with --cudagraphs, if it has them, in place of the original:
+    tracebacks, warnings and the names of runs are the original's. It has --fuse-envs, which changes no bit, unless
+    --no-fuse-envs or --select is given. It is stored in a private cache folder, or only for this run if there is no
+    room.
     `torchrun ... -m transformer run SCRIPT -- ARGS` runs it in several processes; `transformer` is this tool's package.
 
     Exit codes: the script's own; 1 it cannot be converted, or --verify found a difference; 2 bad usage, or a cache

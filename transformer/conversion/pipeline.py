@@ -312,8 +312,9 @@ def _turn(transform: Transform, state: State, steps: Sequence[Step]) -> _Turn:
         else:
             made, warnings = rewrite.edits, rewrite.warnings
             after = made if isinstance(made, State) else state.after(made, rewrite.history)
-            notes, headlines = (tuple(map(state.in_original, told)) for told in (rewrite.notes, rewrite.headlines))
-            outcome = Applied(notes, rewrite.brief, rewrite.recommended, headlines)
+            said = rewrite.notes, rewrite.headlines, rewrite.left
+            notes, headlines, left = (tuple(map(state.in_original, sentences)) for sentences in said)
+            outcome = Applied((*notes, *left), rewrite.brief, rewrite.recommended, headlines, left)
             if (why := _changes_compiled(state, after, steps)) is not None:
                 outcome, after, warnings = Skipped(state.in_original(why)), state, ()
             elif after.tree.code == before:
@@ -336,7 +337,7 @@ def _changes_compiled(state: State, after: State, steps: Sequence[Step]) -> str 
     left = {ast.dump(n) for n in (*after.tree.of(ast.ClassDef), *after.tree.of(ast.FunctionDef))}
     for code in compiled_by_script(state.tree):
         if ast.dump(code) not in left:
-            return f"line {compiling.lineno} compiles {code.name}, or its caller, as it is"
+            return f"line {compiling.lineno} compiles code that {code.name} may be a part of, as it is"
     return None
 
 

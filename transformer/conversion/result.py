@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
 from transformer.syntax.diagnostics import Diagnostic, with_code
+from transformer.syntax.query import parse
 from transformer.transforms.base import SkipKind, TransformInfo
 
 
@@ -22,11 +24,13 @@ class Applied:
     """Whether a run should use the flag that enables it, if there is one."""
     headlines: tuple[str, ...] = ()
     """The notes that a reader should see first."""
+    left: tuple[str, ...] = ()
+    """The notes that say what was left as it was, and why."""
 
     @property
     def lesser_notes(self) -> tuple[str, ...]:
         """The other notes."""
-        return tuple(note for note in self.notes if note not in self.headlines)
+        return tuple(note for note in self.notes if note not in (*self.headlines, *self.left))
 
 
 @dataclass(frozen=True)
@@ -150,7 +154,25 @@ class Conversion:
                 found |= dict.fromkeys(outcome.headlines or (f"{step.transform.headline}: {why}",))
         return tuple(found)
 
+    @cached_property
+    def gone(self) -> tuple[str, ...]:
+        """The classes, functions and methods of the original that other files can no longer import from the result."""
+        before, after = (_importable(text) for text in (self.original, self.source))
+        lost = [name for name in before if name not in after]
+        return tuple(name for name in lost if name.partition(".")[0] not in lost or "." not in name)
+
     @property
     def states(self) -> tuple[str, ...]:
         """The original, then the script after each applied transform."""
         return (self.original, *(s.after for s in self.steps if s.applied))
+
+
+def _importable(code: str) -> dict[str, None]:
+    """The names of a file's classes and functions at its top level, and of its classes' methods: `PPO.train`."""
+    found: dict[str, None] = {}
+    for stmt in parse(code).body:
+        if isinstance(stmt, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            found[stmt.name] = None
+            inner = stmt.body if isinstance(stmt, ast.ClassDef) else []
+            found |= {f"{stmt.name}.{s.name}": None for s in inner if isinstance(s, ast.FunctionDef)}
+    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from transformer.conversion.result import Conversion, Skipped, Step
+from transformer.conversion.result import Applied, Conversion, Skipped, Step
 from transformer.syntax.diagnostics import Diagnostic, Excerpt, excerpts
 
 
@@ -30,6 +30,11 @@ def left_as_it_was(conversion: Conversion) -> list[Left]:
     told = [(headline, _mentioned_lines(headline)[:1]) for headline in conversion.first_told]
     found: dict[str, Left] = {}
     for name, ways in _ways(conversion).items():
+        for way in ways:
+            if isinstance(way.outcome, Applied) and way.outcome.left:
+                reason = "; ".join(way.outcome.left)
+                places = tuple(excerpts(conversion.original, reason))
+                found[reason] = Left((way.transform.name,), reason, places, way.transform.costs)
         reasons = [(way, way.outcome.reason) for way in ways if _is_left(way) and isinstance(way.outcome, Skipped)]
         if not reasons or any(way.applied for way in ways):
             continue

@@ -100,6 +100,8 @@ class History:
     """The number of backward passes in update()."""
     traced: bool = False
     """Whether update() clears gradients, runs backward and steps in a form that torch.compile can trace."""
+    untraced: str = ""
+    """Why it does not, or only in another form; nothing where that was not asked."""
     static_update: bool = False
     """Whether no control flow of update() depends on a tensor's value."""
     step_counter: str | None = None

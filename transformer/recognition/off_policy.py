@@ -273,6 +273,6 @@ def leading(inside: Sequence[ast.stmt], steps: Sequence[ast.stmt]) -> set[str]:
 
 def collects(stmt: ast.stmt) -> set[str]:
     """The list that a statement appends to: `states.append(state)`."""
-    call = stmt.value if isinstance(stmt, ast.Expr) and _calls_method(stmt, "append") else None
+    call = stmt.value if isinstance(stmt, ast.Expr) and calls_method(stmt.value, "append") else None
     receiver = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
     return {receiver.id} if isinstance(receiver, ast.Name) else set()

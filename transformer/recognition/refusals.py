@@ -10,6 +10,7 @@ from collections.abc import Set as AbstractSet
 from platform import python_version
 
 from transformer.dataflow.bindings import variables
+from transformer.dataflow.own_compiling import own_compiling
 from transformer.facts.libraries import TRAINERS
 from transformer.facts.lookups import OF_CALLER, lookups
 from transformer.facts.python import builtin_names, decorators
@@ -28,7 +29,7 @@ class Unconvertible(Exception):
 
 
 FLAGS = ("compile", "cudagraphs")
-"""The arguments that every conversion adds; a script with both was converted before, or by hand."""
+"""The options that a conversion adds; a script that has both, and compiles, was converted before, or by hand."""
 
 
 OPTION = "fallback_random"
@@ -135,8 +136,9 @@ def unsuitable(tree: Tree) -> list[Diagnostic]:
         if isinstance(n, ast.Call) and n.args and isinstance(n.args[0], ast.Constant)
     }
     compiled = any(n.value == OPTION for n in tree.of(ast.Constant))
-    if text.issuperset(FLAGS) or (compiled and FLAGS[0] in text):
-        return [at(None, "LC002", "the script has the arguments of a converted script")]
+    own = own_compiling(tree)
+    if own is not None and FLAGS[0] in text and (compiled or text.issuperset(FLAGS)):
+        return [at(own, "LC002", "the script compiles its training itself, behind the options of a converted script")]
     return []
 
 
@@ -176,7 +178,7 @@ def no_training_loop(tree: Tree, env_steps: Sequence[ast.Call], optimizer_steps:
         return at(
             called,
             "LC005",
-            f"{ast.unparse(called.func)}() seems to step the optimizer on line {opt.lineno}{NOT_SHOWN}",
+            f"{ast.unparse(called.func)}() seems to step the optimizer on line {opt.lineno}{_unclear(tree, called)}",
             wanted_form(tree),
         )
     env = max(env_steps, key=lambda step: len(tree.loops_around(step)))  # not that of an evaluation
@@ -190,6 +192,18 @@ def no_training_loop(tree: Tree, env_steps: Sequence[ast.Call], optimizer_steps:
             wanted_form(tree),
         )
     return at(env, "LC004", f"the environment step here and the optimizer step on line {opt.lineno} share no loop")
+
+
+def _unclear(tree: Tree, called: ast.Call) -> str:
+    """Why it is not known that a method call runs the method of this name, as the end of a sentence."""
+    name = called.func.attr if isinstance(called.func, ast.Attribute) else ""
+    classes = [tree.parents[m].name for m in tree.methods(name) if isinstance(tree.parents[m], ast.ClassDef)]  # type: ignore[attr-defined]
+    if len(classes) > 1:
+        return f", but {' and '.join(classes)} have a {name}(): give them different names"
+    lines = [str(n.lineno) for n in tree.of(ast.Attribute) if n.attr == name]
+    if len(lines) > 1:
+        return f", but it is used on line {' and line '.join(lines)}: call it in one place"
+    return NOT_SHOWN
 
 
 FROM_STORED_STEPS = (

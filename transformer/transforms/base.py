@@ -26,6 +26,8 @@ class Rewrite:
     """What later transforms know; if None, it is unchanged."""
     notes: tuple[str, ...] = ()
     """Sentences for the reader."""
+    left: tuple[str, ...] = ()
+    """What else it might have changed and left as it was, with the reasons."""
     warnings: tuple[Diagnostic, ...] = ()
     brief: str = ""
     """The property that the script now has, in at most 50 characters, if the transform's own words do not fit."""
@@ -129,6 +131,11 @@ class Transform:
     apply: Callable[[State], Rewrite]
     kinds: tuple[Kind, ...] = ("on-policy",)
     """The kinds of training to which it applies."""
+
+
+def still_left(places: Sequence[Skip]) -> tuple[str, ...]:
+    """Why a transform that applied left the script as it was at other places that it might have changed."""
+    return tuple(dict.fromkeys(str(place) for place in places if place.kind == "left as it was"))
 
 
 def each_region(state: State, change: Callable[[State, Region], State]) -> State:

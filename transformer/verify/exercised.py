@@ -10,7 +10,7 @@ from transformer.verify.recording import Recording, Site
 _NEVER = {
     "condition": "was never {}",
     "clip": "never reached its {}",
-    "choice": "never took {} alone",
+    "choice": "was never decided by {}",
     "where": "was never {}",
     "norm": "never {}",
     "block": "was never {}",

@@ -16,11 +16,11 @@ from transformer.recognition.buffers import resized
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.options import holds_options
-from transformer.syntax.query import backwards, calls_method, is_number, names_in, statements
+from transformer.syntax.query import backwards, calls_method, is_number, names_in, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.transforms.advantages.rounding import exact_operands
 from transformer.transforms.advantages.time_loop import choices, is_one_more, tests_for_last_step
-from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo, skipped
+from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo, skipped, still_left
 from transformer.values.dtypes import Dtypes
 from transformer.values.shapes import Shapes
 from transformer.values.tensors import Tensors
@@ -89,7 +89,7 @@ def apply(state: State) -> Rewrite:
         none = "no loop backwards over the rollout's steps was found"
         elsewhere = any(backwards(n.iter) is not None for n in state.tree.of(ast.For))
         raise Skip(none) if elsewhere and not reasons else skipped(reasons, none)
-    return Rewrite(edits, notes=tuple(map(str, reasons)))
+    return Rewrite(edits, left=still_left(reasons))
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ class Hoist:
                 hoisted.append(stmt)
         left = [s for s in body if s not in hoisted]
         if not lines or not left:
-            raise Skip(self.obstacle or "nothing in it is elementwise in time")
+            raise Skip(self.obstacle or self._unknown_row(body) or "each result in it hangs on that of another step")
         for stmt in left:
             lines += self._hoist_from(edits, stmt)
         for stmt in hoisted:
@@ -208,6 +208,14 @@ class Hoist:
         if self.boundary:
             self._leave_choices(edits, self.boundary.stmt, kept)
         edits.before(self.loop, "\n".join(lines))
+
+    def _unknown_row(self, body: Sequence[ast.stmt]) -> str | None:
+        """The first read of a step's elements that are not known to be a row of a buffer."""
+        for node in (n for stmt in body for n in walk(stmt) if isinstance(n, ast.Subscript)):
+            read = isinstance(node.ctx, ast.Load) and self.index in names_in([node.slice])
+            if read and ast.unparse(node.value) not in self.written and self._base(node, False) is None:
+                return f"line {node.lineno}: {self.tree.text(node)} is not known to be a row of a buffer for each step"
+        return None
 
     def _recurrent(self) -> set[str]:
         """Names for which the branch chooses the next step's result, which the loop computes itself."""

@@ -14,7 +14,7 @@ from transformer.state import State
 from transformer.syntax.query import backwards, statements, walk
 from transformer.syntax.rewrite import Edits, without_blank_lines
 from transformer.transforms.advantages.time_loop import choices, tests_for_last_step
-from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo, skipped
+from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo, skipped, still_left
 from transformer.values.shapes import Shapes
 
 INFO = TransformInfo(
@@ -60,7 +60,7 @@ def apply(state: State) -> Rewrite:
             places.append(type(skip)(f"line {loop.lineno}: {skip}"))
     if not done:
         raise skipped(places, "no loop backwards over the rollout's steps begins with a branch for the last step")
-    return Rewrite(edits, notes=tuple(map(str, places)))
+    return Rewrite(edits, left=still_left(places))
 
 
 def _peel(state: State, edits: Edits, loop: ast.For) -> None:

@@ -21,6 +21,7 @@ from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import ALL, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.compiling.flags import reword
 from transformer.values.device.graph_capture import Capture
 from transformer.values.device.python_counters import counted
 from transformer.values.effects.world import World
@@ -123,13 +124,11 @@ def apply(state: State) -> Rewrite:
         code = render("finite", flags=either, network=network)
         edits.before(roles.outermost.body[0], code)
         notes.append(
-            f"under a flag distributions check nothing: where {network} is NaN, the script stops when the next "
-            "iteration begins, and not at once"
+            f"with a flag on, distributions raise no error for NaN: if {network} becomes NaN, the script stops when "
+            "the next iteration begins, and not at once"
         )
     elif computing is None and checks and not per_rollout:
-        notes.append(
-            "under a flag distributions check nothing: where a network is NaN, training goes on, without the error"
-        )
+        notes.append("with a flag on, distributions raise no error for NaN: if a network becomes NaN, training goes on")
     floating = [tree.definition(name) for name in functions if name in facts.present_rates]
     present = tree.names.fresh("at_present_rate")
     if floating:
@@ -161,9 +160,7 @@ def apply(state: State) -> Rewrite:
     trained = any(passes and name in functions for name, passes in {**updates, **facts.auxiliary}.items())
     alone = None if trained and acting else "the policy" if acting else "the update" if trained else None
     if alone is not None:  # the flag's help was written before this was known
-        for node in tree.of(ast.Constant):
-            if isinstance(node.value, str) and (said := next((t for t in HELP if t in node.value), None)) is not None:
-                edits.substitute(node, tree.text(node).replace(said, HELP[said].format(alone)))
+        reword(tree, edits, {said: better.format(alone) for said, better in HELP.items()})
     return Rewrite(
         edits,
         replace(facts, options=options, unchecked=unchecked),
@@ -214,6 +211,8 @@ def stays_eager(roles: Roles, update: ast.FunctionDef, passes: int, moved: ast.e
         several = len({unparse(receiver(n)) for n in walk(update) if calls_method(n, "step")}) > 1
         apart = "let zero_grad(), backward() and step() of each follow one another, once"
         advice = apart if several else "call it once, on the losses' sum"
+        if why := roles.history.untraced:
+            return f"{why}; an update that calls backward() {passes} times is compiled as one graph or not at all"
         return f"it calls backward() {passes} times, and a compiled graph runs only once; {advice}"
     return None
 

@@ -15,6 +15,7 @@ from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import BOTH, ON_CPU, NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.compiling.flags import reword
 from transformer.values.device.graph_capture import Capture
 from transformer.values.networks.distributions import computes_to_check
 from transformer.values.replay import is_steady
@@ -99,7 +100,19 @@ def apply(state: State) -> Rewrite:
         gap=1,
     )
     add_imports(state.tree.root, edits, "from tensordict.nn import CudaGraphModule")
-    return Rewrite(edits, notes=notes)
+    roles_of = {facts.policy: "policy", getattr(facts.functions.get("gae"), "name", None): "advantages"}
+    parts = {*(roles_of.get(name, "policy" if name in facts.step_networks else "update") for name in captured)}
+    known = ("policy", "advantages", "update") if roles.kind == "on-policy" else ("policy", "update")
+    told = (_help(known), _help([part for part in known if part in parts]))
+    reword(state.tree, edits, dict(zip(*told, strict=True)))  # the help was written before this was known
+    return Rewrite(edits, left=notes)
+
+
+def _help(parts: Sequence[str]) -> tuple[str, str]:
+    """The help of the flag if these parts are captured, short and long."""
+    the, *others = [f"the {part}" for part in parts]
+    listed = [" and ".join(filter(None, (", ".join(p[:-1]), p[-1]))) for p in (parts, [the, *others])]
+    return f"replay {listed[0]} as CUDA graphs", f"{listed[1]} {'are' if others else 'is'} replayed as CUDA graphs"
 
 
 def _named_device(tree: Tree) -> ast.Call | None:
@@ -170,7 +183,7 @@ def _against_region(roles: Roles, function: Function, captured: Sequence[str]) -
 def _not_capturable(roles: Roles) -> str:
     """Why no optimizer's step can be captured as it is."""
     for optimizer in roles.optimizers:
-        line = f"line {optimizer.stmt.lineno} makes its optimizer"
+        line = f"line {optimizer.stmt.lineno} makes {optimizer.name}"
         if optimizer.kind not in CAPTURABLE:
             return f"{line}, of a kind that cannot be captured: Adam can"
         if roles.tree.scope_of(optimizer.stmt) is not roles.scope:

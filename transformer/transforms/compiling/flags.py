@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeGuard
 
@@ -107,6 +107,20 @@ def add_flag(state: State, edits: Edits, flag: str) -> str | None:
                 edits.after(tree.statement(node), code)
                 return f"{reader}.{names[flag]}"
     return None
+
+
+def reword(tree: Tree, edits: Edits, said: Mapping[str, str]) -> None:
+    """Put other words into the help of flags, in a text or in the comment beside a field."""
+    lines = tree.code.splitlines()
+    for node in tree.nodes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            for old, new in said.items():
+                if old in node.value:
+                    edits.substitute(node, tree.text(node).replace(old, new))
+        elif isinstance(node, ast.AnnAssign) and isinstance(tree.parents[node], ast.ClassDef):
+            for old, new in said.items():
+                if lines[node.lineno - 1].endswith(f"# {old}"):
+                    edits.move(node, f"{tree.text(node)}  # {new}")  # a replacement would keep the comment
 
 
 def _flag_names(wanted: Sequence[str], taken: Collection[str]) -> dict[str, str]:

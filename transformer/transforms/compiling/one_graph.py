@@ -46,28 +46,18 @@ INFO = TransformInfo(
     brief="forward, backward and step in one graph",
     summary="let torch.compile trace zero_grad(), backward() and step(): one graph for each minibatch",
     applies=(
-        "when update() clears, computes and steps in this order, by separate statements, conditional only on the "
-        "script's arguments or on whether an object made above the loop is there; when its loss reaches, in every "
-        "minibatch, every parameter that it computes with and that is stepped; when the optimizer is a known one with "
-        "a constant rate, or a rate that nothing else sees while update() runs; and when no code that may run during "
-        "training changes the parameters it holds, which of them need gradients, or gradients by hand. An object's "
-        "optimizer must be set by its constructor only, in one statement or in the branches of one condition, and an "
-        "object's network may be frozen during the backward pass of another network's loss"
+        "when update() clears gradients, computes them and steps, in this order and by separate statements, which run "
+        "always, or under conditions on the script's arguments; when its loss is known to reach every parameter that "
+        "it computes with and that is stepped; when the optimizer is a known one, made in one place, and its rate is "
+        "constant or nothing else sees it during update(); and when training changes no parameter by hand, nor which "
+        "ones the optimizer holds or which need gradients (an object's network may be frozen while another one learns)"
     ),
     safety=(
-        "Without --compile the same three methods are called. With it, they are replaced by equivalent code that can "
-        "be traced: torch.optim keeps its own methods out of graphs, and backward() rebinds .grad, which ends a "
-        "graph. If a gradient appears or vanishes, it is still set, at the cost of a graph break in that minibatch "
-        "and a recompilation. If several optimizers step one after the other, each with its own loss, a pass computes "
-        "only the gradients of its own optimizer: all others are cleared before they are used. Gradients of losses "
-        "with consecutive backward passes are added in that order, and those of overlapping passes as eager code adds "
-        "them. Gradients that no optimizer clears, but that are "
-        "clipped along with others, keep accumulating as before. The parameters of an object's optimizer are looked "
-        "up again for each minibatch. Training phases that step the same optimizer share these functions: each "
-        "overwrites or clears all its gradients. A rate that tensor-lr left as a float is put into a float64 tensor "
-        "while a compiled update runs, and is the same float again when it returns. A network that is frozen for "
-        "another network's loss is not frozen in a graph, where the pass computes none of its gradients anyway. "
-        "Likewise, a number computed from other parameters outside, such as a temperature, is read without its graph."
+        "Without --compile the same three methods are called. With it, equal code is called that can be traced: "
+        "torch.optim keeps its own methods out of graphs, and backward() rebinds .grad, which ends a graph. A gradient "
+        "that appears or vanishes is set as before, at the cost of a recompilation. With several optimizers, each pass "
+        "computes only the gradients that are used: all others are cleared before that. Sums of several losses are "
+        "added in the eager order. A rate that is a float is put into a float64 tensor while update() runs."
     ),
     costs=(
         "The update is compiled in pieces, at half the gain, or not at all: clear, compute and use gradients once "
@@ -97,6 +87,13 @@ def apply(state: State) -> Rewrite:
     Raises:
         Skip: update() is not made of plain backward passes, each followed by plain steps of its optimizers.
     """
+    try:
+        return _traceable(state)
+    except Skip as skip:
+        raise Skip(str(skip), replace(state.history, untraced=str(skip))) from None
+
+
+def _traceable(state: State) -> Rewrite:
     tree, roles = state.tree, state.roles
     hook = roles.hook(r"|\w*(backward|grad|step)_\w*")
     if hook is not None:

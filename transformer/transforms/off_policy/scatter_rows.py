@@ -9,7 +9,7 @@ from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import is_number, statements, unparse
 from transformer.syntax.rewrite import Edits
-from transformer.transforms.base import ALL, Rewrite, Skip, Transform, TransformInfo, skipped
+from transformer.transforms.base import ALL, Rewrite, Skip, Transform, TransformInfo, skipped, still_left
 from transformer.values.tensors import Tensors
 
 INFO = TransformInfo(
@@ -55,7 +55,7 @@ def apply(state: State) -> Rewrite:
             reasons.append(Skip(f"line {loop.lineno}: {skip}"))
     if not edits:
         raise skipped(reasons, "no loop adds to the rows of a tensor")
-    return Rewrite(edits, notes=tuple(map(str, reasons)))
+    return Rewrite(edits, left=still_left(reasons))
 
 
 def _adds(call: ast.expr) -> bool:

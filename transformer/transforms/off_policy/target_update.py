@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from transformer.dataflow.access import scope_access
+from transformer.dataflow.bindings import variables
 from transformer.dataflow.grad_mode import without_gradients
 from transformer.recognition.changes import Changes
 from transformer.recognition.kept_optimizers import exchanged, grown
@@ -27,7 +28,7 @@ from transformer.syntax.query import (
 )
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
-from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo, skipped
+from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo, skipped, still_left
 from transformer.transforms.extraction import top_level
 from transformer.transforms.off_policy.kept_networks import Kept, changed_unseen, makes_new
 from transformer.transforms.off_policy.moved_parameters import ByState, moved_in_place, of_state_dicts, parameter_of
@@ -132,7 +133,7 @@ def apply(state: State) -> Rewrite:
     if not names and not helped:
         raise skipped(reasons, "no loop in the training loop goes through the parameters of two networks")
     history = replace(state.history, target_updates=tuple(names))
-    return Rewrite(edits, history, notes=tuple(map(str, reasons)))
+    return Rewrite(edits, history, left=still_left(reasons))
 
 
 def _in_helpers(roles: Roles, reasons: list[Skip]) -> Iterator[_Loop]:
@@ -363,10 +364,13 @@ def _is_number_for_run(roles: Roles, rate: ast.expr) -> bool:
         return isinstance(rate.value, (int, float))
     if isinstance(rate, ast.BinOp):
         return isinstance(rate.op, ast.Sub) and is_number(rate.left, 1) and _is_number_for_run(roles, rate.right)
-    scope = roles.tree.scope_of(rate)
-    if isinstance(rate, ast.Name) and isinstance(scope, ast.FunctionDef) and rate.id in parameters(scope):
-        return scope is not roles.scope and roles.get(World).are_numbers(rate)  # any number, for each call
     if isinstance(rate, ast.Name):
+        names = variables(roles.tree)
+        owner = names.owner_of(rate)
+        if isinstance(owner, ast.FunctionDef) and rate.id in parameters(owner):
+            bound = (n for n in roles.tree.of(ast.Name) if n.id == rate.id and not isinstance(n.ctx, ast.Load))
+            steady = not any(names.owner_of(n) is owner for n in bound)  # another function looks it up in each call
+            return (steady or owner is not roles.scope) and roles.get(World).are_numbers(rate)
         value = roles.only_value(rate.id)
         stored = [n for n in roles.tree.of(ast.Name) if n.id == rate.id and not isinstance(n.ctx, ast.Load)]
         if value is None and len(stored) == 1:  # such as TAU = 0.005 at the top of the file

@@ -10,7 +10,7 @@ from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import statements
 from transformer.syntax.rewrite import Edits
-from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo, still_left
 from transformer.values.dtypes import Dtypes
 from transformer.values.tensors import Tensors
 
@@ -63,7 +63,7 @@ def apply(state: State) -> Rewrite:
         except Skip as skip:
             reasons.append(skip)
     if edits:
-        return Rewrite(edits, notes=tuple(map(str, reasons)))
+        return Rewrite(edits, left=still_left(reasons))
     if reasons:
         raise Skip("; ".join(map(str, reasons)))
     raise NotNeeded("no update computes a number that later updates read")

@@ -43,7 +43,8 @@ def apply(state: State) -> Rewrite:
     if roles.rollout is None or roles.phases.collect is not roles.rollout:
         raise Skip("the rollout loop is inside another statement")
     edits = Edits(state.source)
-    doc = "Step the environments num_steps times with the present policy."
+    times = " num_steps times" if "num_steps" in state.tree.code else ""
+    doc = f"Step the environments{times} with the present policy."
     function = extract(state, edits, _region(roles), "rollout", doc)
     return Rewrite(edits, replace(state.history.with_function("rollout", function), step_counter=roles.step_counter))
 

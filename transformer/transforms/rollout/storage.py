@@ -347,7 +347,7 @@ def _shaped_like(roles: Roles, buffer: Buffer, use: ast.Name) -> tuple[ast.Call,
 
 
 def _rewrite(
-    state: State, tensors: Tensors, rollout: ast.For, buffers: list[Buffer], steps: ast.expr, notes: tuple[str, ...]
+    state: State, tensors: Tensors, rollout: ast.For, buffers: list[Buffer], steps: ast.expr, left: tuple[str, ...]
 ) -> Rewrite:
     tree, roles = state.tree, state.roles
     edits, names = Edits(state.source), tree.names
@@ -408,7 +408,7 @@ def _rewrite(
         storage_dtypes={b.name: b.dtype for b in buffers},
         storage_sizes={b.name: leading_sizes(roles, b.call) for b in buffers},
     )
-    return Rewrite(edits, history, notes)
+    return Rewrite(edits, history, left=left)
 
 
 def _with(tree: Tree, value: ast.expr, texts: Mapping[ast.expr, str]) -> str:

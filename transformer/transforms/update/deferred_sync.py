@@ -71,7 +71,7 @@ def apply(state: State) -> Rewrite:
         work.visit(stmt)
     work.visit_below()
     if work.edits:
-        return Rewrite(work.edits, notes=tuple(dict.fromkeys(work.waiting)), warnings=tuple(work.warnings))
+        return Rewrite(work.edits, left=tuple(dict.fromkeys(work.waiting)), warnings=tuple(work.warnings))
     if work.reasons:
         raise Skip(work.reasons[0], warnings=work.warnings)
     raise NotNeeded(NOTHING)

@@ -72,7 +72,7 @@ def apply(state: State) -> Rewrite:
                 edits.substitute(place, own)
             edits.after(region[-1], f"{filled} += {own}")
     if edits:
-        return Rewrite(edits, notes=tuple(reasons))
+        return Rewrite(edits, left=tuple(reasons))
     if reasons:
         raise Skip("; ".join(reasons))
     raise NotNeeded("no list grows above the optimizer's step")

@@ -86,8 +86,8 @@ def apply(state: State) -> Rewrite:
         raise kind("; ".join([*told, *reasons]) or "no optimizer made by torch.optim was found", history)
     history = replace(history, capturable=bool(captured) and all(captured))
     if constant and len(constant) + len(reasons) == len(state.roles.optimizers):  # no rate became a tensor
-        return Rewrite(edits, history, (*notes, *reasons), brief="--cudagraphs: optimizers can be captured")
-    return Rewrite(edits, history, (*told, *reasons))
+        return Rewrite(edits, history, tuple(notes), tuple(reasons), brief="--cudagraphs: optimizers can be captured")
+    return Rewrite(edits, history, tuple(told), tuple(reasons))
 
 
 def _edit(

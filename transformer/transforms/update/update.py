@@ -15,7 +15,7 @@ from transformer.state import State
 from transformer.syntax.query import is_read, method, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import ALL, Rewrite, Skip, Transform, TransformInfo, each_region, skipped
+from transformer.transforms.base import ALL, Rewrite, Skip, Transform, TransformInfo, each_region, skipped, still_left
 from transformer.transforms.extraction import extract
 from transformer.values.minibatch import first_computation, last_step
 from transformer.values.tensors import Tensors
@@ -87,7 +87,7 @@ def _each_region(state: State) -> Rewrite:
     state = each_region(state, extract)
     if not state.history.updates:
         raise skipped(reasons, "no update was found")
-    return Rewrite(state, notes=tuple(map(str, reasons)))
+    return Rewrite(state, left=still_left(reasons))
 
 
 def _extracted(state: State, region: Region) -> State:

@@ -427,16 +427,17 @@ class NetworkUses:
         for node in walk(within):
             if not isinstance(node, ast.Name) or node.id != name or not isinstance(node.ctx, ast.Load):
                 continue
-            outer, text = parents[node], f"line {node.lineno} uses {name}, which a loop over parameters sets,"
+            outer, text = parents[node], f"line {node.lineno} uses {name}, a parameter of the network"
             if isinstance(outer, ast.Attribute):
                 kept = {"grad", "data"} if self._structure else {"grad"}  # with new memory it is the same parameter
                 sets = not isinstance(outer.ctx, ast.Load) and outer.attr not in kept
                 early = outer.attr in ("requires_grad", "requires_grad_") and not self._in_training(outer)
                 if not early and (sets or outer.attr not in READ | VALUES):
-                    raise Changed(f"{text} for {outer.attr}")
+                    does = "sets" if sets else "uses"
+                    raise Changed(f"line {node.lineno} {does} {outer.attr} of {name}, a parameter of the network")
             elif isinstance(outer, ast.Call) and node in outer.args:
                 if not self._only_reads(outer) and not _is_of_parameter(outer, within):
-                    raise Changed(f"{text} in {ast.unparse(outer.func)}()")
+                    raise Changed(f"{text}, in {ast.unparse(outer.func)}()")
             elif not isinstance(outer, (ast.BinOp, ast.Compare, ast.ListComp, ast.GeneratorExp, ast.AugAssign)):
                 raise Changed(text)
 
