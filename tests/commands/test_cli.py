@@ -392,6 +392,7 @@ class TestReport:
             "failure": None,
             "stale": None,
             "headlines": [],
+            "gone": [],
             "transforms": [
                 _transform("flags", "applied", "Two flags.", 1),
                 _transform("storage", "left as it was", "buffers of [unknown] shape", 0, "held back"),

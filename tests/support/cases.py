@@ -19,9 +19,10 @@ parser.add_argument("--cudagraphs", action="store_true", help="replay policy, ad
 """
 
 
-def alone(what: str) -> Parts:
-    """The flags, with a help text that says that only one thing is compiled."""
-    return {"flags": ADDED.replace("compile policy and update", f"compile {what}")}
+def alone(what: str = "policy and update", captured: str = "policy, advantages and update") -> Parts:
+    """The flags, with a help text that says that only one thing is compiled, or captured."""
+    text = ADDED.replace("compile policy and update", f"compile {what}")
+    return {"flags": text.replace("policy, advantages and update as", f"{captured} as")}
 
 
 FLAGS: Parts = {"flags": ADDED}

@@ -43,7 +43,7 @@ FINITE = """\
 if (args.compile or args.cudagraphs) and not torch.stack([p.isfinite().all() for p in agent.parameters()]).all():
     raise ValueError("the parameters of agent are no longer finite")
 """
-NOTED = ("where agent is NaN, the script stops when the next iteration begins",)
+NOTED = ("if agent becomes NaN, the script stops when the next iteration begins",)
 
 PLAIN = {"metrics": "", "report": "print(iteration, global_step)"}
 UPDATE = {

@@ -68,14 +68,14 @@ POLICY_AND_UPDATE = compiled("policy", "update", steady=True) + POLICY["before_l
 )
 
 REWRITES = [
-    Rewrite("the policy", GREEDY, {**POLICY, **alone("the policy")}, also=("policy",)),
-    Rewrite("the update", ON_DEVICE, {**UPDATE, **alone("the update")}, also=UPDATED),
+    Rewrite("the policy", GREEDY, {**POLICY, **alone("the policy", "policy")}, also=("policy",)),
+    Rewrite("the update", ON_DEVICE, {**UPDATE, **alone("the update", "update")}, also=UPDATED),
     Rewrite(
         "the update, where all minibatches have one size",
         {**ON_DEVICE, "minibatches": edited("minibatches", "clipfracs = []\n", "")},
         {
             **UPDATE,
-            **alone("the update"),
+            **alone("the update", "update"),
             "minibatches": ON_DEVICE["minibatches"],
             "before_loop": compiled("update")
             + captured(
@@ -91,6 +91,7 @@ REWRITES = [
         {**GREEDY, "anneal": "print(iteration)", "metrics": "", "report": "print(iteration, global_step)"},
         {
             **POLICY,
+            **alone(captured="policy"),
             **CAPTURABLE,
             "functions": UPDATE["functions"],
             "learn": CALL,
@@ -104,6 +105,7 @@ REWRITES = [
         {**GREEDY, **ON_DEVICE, "metrics": "if ratio.max() > 100:\n    ratio = 2 * ratio"},
         {
             **POLICY,
+            **alone(captured="policy"),
             **CAPTURABLE,
             "functions": UPDATE["functions"],
             "learn": CALL,
