@@ -326,7 +326,7 @@ def test_a_rate_at_the_top_of_the_file(top: str, more: str, applies: bool) -> No
     source = replay(follow=changed("follow", COPY, COPY.replace("args.tau", "RATE")))
     source = source.replace("class QNetwork", f"{top}\n\n\n{function}\n\n\nclass QNetwork", 1)
     if applies:
-        assert "1 - RATE" in made("target-update", source)
+        assert "1.0 - RATE" in made("target-update", source)
     else:
         assert "RATE is not known to be a constant number" in reason("target-update", source)
 
@@ -946,8 +946,8 @@ def test_a_loss_in_a_function_inside_the_trainings_is_followed() -> None:
 
 @pytest.mark.parametrize("given", ["*sys.argv[1:]", "tau=torch.ones(1)", "numpy_rate()"])
 def test_a_default_that_no_call_passes_is_a_constant(given: str) -> None:
-    assert "1 - tau" in made("target-update", in_function({}))
-    assert "1 - tau" in made("target-update", in_function({}, "tau=0.1"))
+    assert "1.0 - tau" in made("target-update", in_function({}))
+    assert "1.0 - tau" in made("target-update", in_function({}, "tau=0.1"))
     assert "tau is not known to be a constant number" in reason("target-update", in_function({}, given))
 
 
