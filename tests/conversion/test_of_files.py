@@ -24,14 +24,14 @@ def scripts(tmp_path: Path) -> list[str]:
 
 @pytest.mark.parametrize("cpus", [1, 2])
 def test_each_gets_its_own_conversion(cpus: int, scripts: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(of_files, "_cpus", lambda: cpus)
+    monkeypatch.setattr(of_files, "processors", lambda: cpus)
     with converting(scripts) as conversions:
         assert [converted() for converted in conversions] == [convert_script(script) for script in scripts]
 
 
 @pytest.mark.parametrize("cpus", [1, 2])
 def test_what_one_raises_is_its_own(cpus: int, scripts: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(of_files, "_cpus", lambda: cpus)
+    monkeypatch.setattr(of_files, "processors", lambda: cpus)
     with converting([*scripts, "missing.py"]) as conversions:
         *found, missing = conversions
         with pytest.raises(FileNotFoundError):
@@ -45,7 +45,7 @@ def _process(script: str) -> int:
 
 def test_few_are_converted_here_and_many_elsewhere(scripts: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(of_files, "convert_script", _process)
-    monkeypatch.setattr(of_files, "_cpus", lambda: 2)
+    monkeypatch.setattr(of_files, "processors", lambda: 2)
     with converting(scripts[1:]) as conversions:
         assert {converted() for converted in conversions} == {os.getpid()}
     with converting(scripts) as conversions:
