@@ -81,7 +81,7 @@ HOSTILE = [
             + LAST
             + "    nextvalues = values[t]\n    nextnonterminal = 1.0 - dones[t]"
         },
-        "nothing in it is elementwise",
+        "each result in it depends on that of another step",
     ),
     Hostile(
         "a name is bound twice in a turn of GAE",

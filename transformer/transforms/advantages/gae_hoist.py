@@ -200,7 +200,7 @@ class Hoist:
                 hoisted.append(stmt)
         left = [s for s in body if s not in hoisted]
         if not lines or not left:
-            raise Skip(self.obstacle or self._unknown_row(body) or "each result in it hangs on that of another step")
+            raise Skip(self.obstacle or self._unknown_row(body) or "each result in it depends on that of another step")
         for stmt in left:
             lines += self._hoist_from(edits, stmt)
         for stmt in hoisted:
