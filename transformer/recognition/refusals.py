@@ -200,9 +200,9 @@ def _unclear(tree: Tree, called: ast.Call) -> str:
     classes = [tree.parents[m].name for m in tree.methods(name) if isinstance(tree.parents[m], ast.ClassDef)]  # type: ignore[attr-defined]
     if len(classes) > 1:
         return f", but {' and '.join(classes)} have a {name}(): give them different names"
-    lines = [str(n.lineno) for n in tree.of(ast.Attribute) if n.attr == name]
-    if len(lines) > 1:
-        return f", but it is used on line {' and line '.join(lines)}: call it in one place"
+    others = [f"line {n.lineno}" for n in tree.of(ast.Attribute) if n.attr == name and n is not called.func]
+    if others:
+        return f", but {' and '.join(others)} may mean it too: call it in one place, or give it a name of its own"
     return NOT_SHOWN
 
 
