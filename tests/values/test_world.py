@@ -323,6 +323,8 @@ def test_what_unknown_code_calls_is_told_from_what_the_training_calls(line: str)
         ("value", "(lambda x: x.add_(1))(value)", False),
         ("value", "[f.zero_() for f in (value, value)]", False),
         ("value", "queue.Queue().put(value)", False),
+        ("value.mean()", "queue.Queue().put(value)", True),
+        ("value.to(device)", "queue.Queue().put(value)", False),
         ("value", "make()(value)", False),
         ("info", "", False),
         ("torch.from_numpy(envs.state)", "", False),  # which the environment changes
@@ -333,6 +335,15 @@ def test_what_a_step_may_write_into(value: str, also: str, alone: bool) -> None:
     assert roles.rollout is not None
     stmts = (s for s in roles.rollout.body if isinstance(s, ast.Assign))
     made = next(s.value for s in stmts if ast.unparse(s.targets[0]) == "looked_at")
+    assert roles.get(World).is_left_alone(made, roles.rollout.body) is alone
+
+
+@pytest.mark.parametrize(("value", "alone"), [("value", False), ("value.mean()", True), ("value.view(-1)", False)])
+def test_nobody_holds_what_is_computed_of_an_unknown_networks_result(value: str, alone: bool) -> None:
+    agent = PARTS["agent"].replace("self.critic = ", "self.critic = queue.Queue().get()  # ")
+    roles = roles_of({"agent": agent, "record": f"{PARTS['record']}\nlooked_at = {value}"})
+    assert roles.rollout is not None
+    made = next(s.value for s in roles.rollout.body if isinstance(s, ast.Assign) and "looked" in ast.unparse(s))
     assert roles.get(World).is_left_alone(made, roles.rollout.body) is alone
 
 

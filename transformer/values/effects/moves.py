@@ -25,7 +25,7 @@ def reads_otherwise(
     world = roles.get(World)
     asks = next((n for n in walk(node) if isinstance(n, ast.Attribute) and n.attr in GRADIENTS), None)
     if asks is not None:
-        return Held(asks, f"reads .{asks.attr}, which hangs on gradients")
+        return Held(asks, f"reads .{asks.attr}, which depends on gradients")
     for read in _read(node, besides):
         containers = {t for n in walk(read) if isinstance(n, ast.Subscript) for t in world.of(n.value)}
         things = world.reach(world.of(read)) | containers

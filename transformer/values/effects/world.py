@@ -10,8 +10,9 @@ from functools import cached_property
 from transformer.dataflow.liveness import exposed
 from transformer.dataflow.variables import COMPREHENSIONS
 from transformer.facts import python
+from transformer.facts.torch_api import NEW, may_be_given
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import parameters, unparse, walk
+from transformer.syntax.query import calls_method, parameters, unparse, walk
 from transformer.values.effects.interpreter import GRADIENTS, MEMORY, VALUES, Effect, Frame, Interpreter, in_order
 from transformer.values.effects.objects import (
     EVERY,
@@ -25,6 +26,7 @@ from transformer.values.effects.objects import (
     Things,
     Variable,
 )
+from transformer.values.tensors import Tensors
 
 
 @dataclass(frozen=True)
@@ -220,29 +222,24 @@ class World:
             elif (node in self._roles.env_steps and not environments) or (effect.what == GRADIENTS and not gradients):
                 continue
             elif effect.thing is not None and effect.kind in ("changes", "changes all", "stores"):
-                changed = {effect.thing} if effect.kind != "changes all" else self._changed_below(effect)
+                changed = {effect.thing} if effect.kind != "changes all" else self._reachable(effect.thing, effect.what)
                 if not wanted.isdisjoint(changed) or (UNKNOWN in changed and not wanted.isdisjoint(self._escaped)):
                     return Held(node, "may change it in place")
         return None
-
-    def _changed_below(self, effect: Effect) -> Collection[Thing]:
-        """What an effect changes together with its thing; buffers are not what an optimizer trains."""
-        assert effect.thing is not None
-        if effect.what == VALUES:
-            return self._heap.reach([effect.thing], GIVEN, self._code.buffers)
-        return self._reachable(effect.thing)
 
     def reach(self, things: Collection[Thing]) -> Things:
         """Things and everything reachable from them."""
         return frozenset(t for thing in things for t in self._reachable(thing))
 
-    def _reachable(self, thing: Thing) -> frozenset[Thing]:
-        if thing not in self._reaches:
-            self._reaches[thing] = frozenset(self._heap.reach([thing], GIVEN))
-        return self._reaches[thing]
+    def _reachable(self, thing: Thing, what: str = "") -> frozenset[Thing]:
+        """A thing and everything reachable from it; for VALUES without buffers, which no optimizer trains."""
+        if (thing, what) not in self._reaches:
+            buffers = self._code.buffers if what == VALUES else {}
+            self._reaches[thing, what] = frozenset(self._heap.reach([thing], GIVEN, buffers))
+        return self._reaches[thing, what]
 
     @cached_property
-    def _reaches(self) -> dict[Thing, frozenset[Thing]]:
+    def _reaches(self) -> dict[tuple[Thing, str], frozenset[Thing]]:
         return {}
 
     def resets(self, node: ast.expr, body: Sequence[ast.stmt]) -> Held | None:
@@ -310,6 +307,9 @@ class World:
 
     def is_left_alone(self, node: ast.expr, body: Sequence[ast.stmt]) -> bool:
         """Whether an expression is memory that statements, and the environments they step, do not write into."""
+        if calls_method(node) and node.func.attr in NEW and not may_be_given(node):
+            if self._roles.get(Tensors).tensor(node.func.value):
+                return True  # nothing else holds it, whatever network made the tensor
         things = self.of(node)
         places = (place for t in things for place in self._holders.get(t, ()))
         given = any(not isinstance(place, Variable) and place[1] == GIVEN for place in places)  # to an environment
