@@ -1,7 +1,6 @@
 import pytest
 
-from transformer.dataflow.bound_by_text import seen_by_text
-from transformer.dataflow.name_lookups import variable_lookups
+from transformer.dataflow.name_lookups import seen_by_text, variable_lookups
 from transformer.syntax.tree import Tree
 
 MOVED = "def f(x):\n    x += 1\n    return x\nx = 0\nx = f(x)\n"

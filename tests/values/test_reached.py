@@ -118,6 +118,14 @@ def test_an_update_whose_loss_goes_through_unknown_code_says_so() -> None:
     )
 
 
+STEPS = (
+    PARTS["agent"].replace("return self.critic(x)", "return self.step(x)", 1)
+    + """
+    def step(self, x):
+        return self.critic(x)
+"""
+)
+"""A network with a method of the name that optimizers and environments have."""
 NET = """\
         def net(out):
             return nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, out))
@@ -134,6 +142,11 @@ NESTED = NESTED.replace("super().__init__()\n", f"super().__init__()\n{NET}")
     [
         minibatch(LOSS),
         minibatch(LOSS, agent=NESTED),
+        minibatch(LOSS, agent=STEPS),
+        minibatch(f"guess = agent.step(b_obs[mb_inds])\n{LOSS} + guess.mean()", agent=STEPS),
+        minibatch(
+            LOSS, agent=STEPS, advantages=edited("advantages", "agent.get_value(next_obs)", "agent.step(next_obs)")
+        ),
         minibatch(f"{POLICY}\nif iteration % 2:\n    loss = loss + v_loss\nelse:\n    loss = loss + 2 * v_loss"),
         minibatch(f"{POLICY} + (0.5 if iteration > 2 else 0.0) * v_loss"),
         minibatch(f"{LOSS}\nif args.seed:\n    loss = 2 * loss"),

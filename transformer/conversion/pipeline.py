@@ -16,7 +16,7 @@ from transformer.conversion.line_length import DEFAULT_LINE_LENGTH
 from transformer.conversion.result import Applied, Conversion, Outcome, Skipped, Step
 from transformer.conversion.selection import chosen_names
 from transformer.conversion.settings import Target
-from transformer.dataflow.bound_by_text import seen_by_text
+from transformer.dataflow.name_lookups import seen_by_text
 from transformer.dataflow.own_compiling import compiled_by_script, own_compiling
 from transformer.dataflow.own_names import captured
 from transformer.recognition import refusals

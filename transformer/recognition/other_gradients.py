@@ -27,7 +27,7 @@ def outside(roles: Roles, updates: Collection[ast.FunctionDef], optimizer: Optim
     """
     tree, stepped = roles.tree, {step.func for step in roles.optimizer_steps}
     passes = [n for n in tree.of(ast.Attribute) if n.attr == "backward" and _is_apart(roles, n, optimizer, updates)]
-    owners = {_stepped(_below(tree, n)) for n in passes}
+    owners = {_stepped(roles, _below(tree, n)) for n in passes}
     within = set(walk(roles.outermost))
     apart = {n for update in updates for n in walk(update)}
     for node in tree.nodes:
@@ -51,16 +51,16 @@ def _is_apart(
     """Whether a pass has its own optimizer, which clears and steps, and neither uses another's gradients nor leaves
     it some."""
     block, below = roles.tree.block(roles.tree.statement(backward)), _below(roles.tree, backward)
-    owner = _stepped(below)
+    owner = _stepped(roles, below)
     above = block[: len(block) - len(below)]
     cleared = [i for i, s in enumerate(above) if owner is not None and _is_plain_call(s, owner, "zero_grad")]
     own = [o for o in roles.optimizers if o.name == owner]
     if not cleared or len(own) != 1 or owner == optimizer.name:
         return False
-    step = next(s for s in below if calls_method(getattr(s, "value", None), "step"))
+    step = next(s for s in below if roles.is_step(getattr(s, "value", None)))
     between = roles.reached(block[cleared[-1] : block.index(step)])
     mixed = any(isinstance(n, ast.Name) and n.id in {u.name for u in updates} for n in between)
-    if not mixed and all(_clears_first(u, optimizer) and _clips_its_own(roles, u) for u in updates):
+    if not mixed and all(_clears_first(roles, u, optimizer) and _clips_its_own(roles, u) for u in updates):
         return True
     if not own[0].call.args or not optimizer.call.args:
         return False
@@ -75,28 +75,29 @@ def _below(tree: Tree, node: ast.AST) -> list[ast.stmt]:
     return block[block.index(stmt) :]
 
 
-def _clears_first(update: ast.FunctionDef, optimizer: Optimizer) -> bool:
+def _clears_first(roles: Roles, update: ast.FunctionDef, optimizer: Optimizer) -> bool:
     """Whether a function that steps an optimizer clears its gradients above, not after the step for the next pass."""
     calls = [n for n in walk(update) if isinstance(n, ast.Call)]
     named = [c for c in calls if isinstance(c.func, ast.Attribute) and ast.unparse(c.func.value) == optimizer.name]
-    cleared, stepped = ([c.lineno for c in named if calls_method(c, method)] for method in ("zero_grad", "step"))
+    cleared = [c.lineno for c in named if calls_method(c, "zero_grad")]
+    stepped = [c.lineno for c in named if roles.is_step(c)]
     return not named or (bool(cleared and stepped) and min(cleared) < min(stepped))
 
 
 def _clips_its_own(roles: Roles, update: ast.FunctionDef) -> bool:
     """Whether a function clips no gradients but those of the optimizers that it steps."""
     calls = [n for n in walk(update) if isinstance(n, ast.Call)]
-    stepped = {ast.unparse(c.func.value) for c in calls if calls_method(c, "step")}
+    stepped = {ast.unparse(c.func.value) for c in calls if roles.is_step(c)}
     own = [o for o in roles.optimizers if o.name in stepped]
     clipping = [c for c in calls if roles.tree.last_name(c.func) in NORMS]
     return all(c.args and held_by(roles, c.args[0], own) for c in clipping)
 
 
-def _stepped(block: list[ast.stmt]) -> str | None:
+def _stepped(roles: Roles, block: list[ast.stmt]) -> str | None:
     """The optimizer of the first statement that is its step()."""
     for stmt in block:
         call = stmt.value if isinstance(stmt, ast.Expr) else None
-        if calls_method(call, "step"):
+        if roles.is_step(call):
             return ast.unparse(call.func.value)
     return None
 

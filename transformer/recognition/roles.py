@@ -17,6 +17,7 @@ from typing import Literal, TypeAlias, TypeGuard, TypeVar, cast
 
 from transformer.dataflow.access import access, free_names
 from transformer.dataflow.liveness import Liveness
+from transformer.dataflow.network_names import Networks
 from transformer.dataflow.reaching import Reaching
 from transformer.facts.torch_api import DISTRIBUTIONS
 from transformer.recognition import off_policy, refusals
@@ -26,6 +27,7 @@ from transformer.recognition.off_policy import Region
 from transformer.recognition.refusals import Unconvertible
 from transformer.syntax.diagnostics import at
 from transformer.syntax.query import (
+    MethodCall,
     backwards,
     calls_method,
     first_parameter,
@@ -61,6 +63,7 @@ class Roles:
         self.history = history
         self._reaching: dict[Scope, Reaching] = {}
         self._analyses: dict[Callable[[Roles], object], object] = {}
+        self._networks = Networks(tree)
 
     def get(self, analysis: Callable[[Roles], A]) -> A:
         """An analysis of the script, as `roles.get(Tensors)`; it is made once and cached."""
@@ -105,9 +108,8 @@ class Roles:
         called."""
         methods: dict[str, set[str]] = {}
         for node in self.tree.of(ast.Call):
-            if isinstance(node.func, ast.Attribute):
-                if node.func.attr in ("zero_grad", "step"):
-                    methods.setdefault(unparse(node.func.value), set()).add(node.func.attr)
+            if calls_method(node, "zero_grad") or self.is_step(node):
+                methods.setdefault(unparse(node.func.value), set()).add(node.func.attr)
         found = []
         for stmt in self.tree.of(ast.Assign):
             if len(stmt.targets) == 1 and isinstance(stmt.value, ast.Call):
@@ -170,7 +172,7 @@ class Roles:
         """
         methods: dict[str, set[str]] = {}
         for call in self.tree.of(ast.Call):
-            if isinstance(call.func, ast.Attribute) and call.func.attr in ("zero_grad", "step"):
+            if calls_method(call, "zero_grad") or self.is_step(call):
                 alone = isinstance(self.tree.parents[call], ast.Expr)
                 if alone and self.tree.class_of_self(call.func.value, self.tree.scope_of(call)) is None:
                     methods.setdefault(unparse(call.func.value), set()).add(call.func.attr)
@@ -181,9 +183,9 @@ class Roles:
     def optimizer_steps(self) -> tuple[ast.Call, ...]:
         """Calls that change the parameters: `optimizer.step()`, `scaler.step(optimizer)`, the extracted update."""
         names = {o.name for o in self.optimizers} | self.made_elsewhere
-        found = []
+        found: list[ast.Call] = []
         for call in self._own_calls:
-            if isinstance(call.func, ast.Attribute) and call.func.attr == "step":
+            if self.is_step(call):
                 receiver = unparse(call.func.value)
                 first = unparse(call.args[0]) if call.args else None
                 if receiver in names or first in names:
@@ -196,14 +198,21 @@ class Roles:
         """Whether a call is of a function that contains an extracted update."""
         return isinstance(call.func, ast.Name) and call.func.id in self.history.all_updates
 
+    def is_step(self, node: ast.AST | None) -> TypeGuard[MethodCall]:
+        """Whether a node is `x.step(...)` of an environment, an optimizer or a scheduler.
+
+        A method of that name of a network computes something else.
+        """
+        return calls_method(node, "step") and not self._networks.computes(node)
+
     @cached_property
     def env_steps(self) -> tuple[ast.Call, ...]:
         """Calls that step an environment: `x.step(action)` with a used result, or the extracted rollout."""
         stepped = set(self.optimizer_steps)
         rollout = self.history.functions.get("rollout")
-        found = []
+        found: list[ast.Call] = []
         for call in self._own_calls:
-            if isinstance(call.func, ast.Attribute) and call.func.attr == "step":
+            if self.is_step(call):
                 kept = isinstance(self.tree.parents[call], (ast.Assign, ast.NamedExpr))
                 if call not in stepped and call.args and kept:
                     found.append(call)
@@ -677,12 +686,7 @@ class Roles:
 
     def is_module(self, cls: ast.ClassDef) -> bool:
         """Whether a class of the file is derived from a torch module, directly or through others of the file."""
-        derived = [cls]
-        for kind in derived:  # a malformed text may have cycles
-            named = (self.tree.classes.get(base.id) for base in kind.bases if isinstance(base, ast.Name))
-            derived += [other for other in named if other is not None and other not in derived]
-        bases = (base for kind in derived for base in kind.bases)
-        return any((self.tree.qualified(base) or "").startswith("torch.nn.") for base in bases)
+        return self._networks.is_module(cls)
 
     def is_distribution(self, cls: ast.ClassDef) -> bool:
         """Whether a class of the file is derived from torch distributions: its methods may run whenever one is made."""

@@ -103,7 +103,8 @@ class KnownArrays:
         if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
             return False
         others = {o.name for o in self._roles.optimizers}
-        return value.func.attr in ("reset", "step") and ast.unparse(value.func.value) not in others
+        observes = value.func.attr == "reset" or self._roles.is_step(value)
+        return observes and ast.unparse(value.func.value) not in others
 
     def _kinds_passed(self, param: str, function: ast.FunctionDef) -> Iterator[Kind | None]:
         """The kinds that calls pass for a parameter, if every use of the function is a call or an alias."""

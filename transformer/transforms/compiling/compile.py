@@ -190,7 +190,7 @@ def stays_eager(roles: Roles, update: ast.FunctionDef, passes: int, moved: ast.e
         return f"{rate}, a number, is the learning rate, and each {anew}; set the rate above the epochs"
     if (option := _set_option(roles, update)) is not None:
         return f"line {option.lineno} sets an option of the optimizer; set it above the epochs"
-    steps = any(calls_method(n, "backward", "step") for n in walk(update)) or roles.history.traced
+    steps = any(calls_method(n, "backward") or roles.is_step(n) for n in walk(update)) or roles.history.traced
     if moved is not None and steps:
         return f"line {moved.lineno} changes options of the optimizer, and each value {anew}; let only its rate change"
     if (grown := _grown(update)) is not None:
@@ -208,7 +208,7 @@ def stays_eager(roles: Roles, update: ast.FunctionDef, passes: int, moved: ast.e
     if (missed := unreached(roles, update, computed_back)) is not None:  # what one-graph has traced, it has checked
         return f"{missed.why}, and compiled code makes zeros of a missing gradient; {missed.advice}"
     if passes > 1:
-        several = len({unparse(receiver(n)) for n in walk(update) if calls_method(n, "step")}) > 1
+        several = len({unparse(receiver(n)) for n in walk(update) if roles.is_step(n)}) > 1
         apart = "let zero_grad(), backward() and step() of each follow one another, once"
         advice = apart if several else "call it once, on the losses' sum"
         if why := roles.history.untraced:

@@ -66,7 +66,7 @@ def harmless_switches(roles: Roles, updates: Sequence[ast.FunctionDef]) -> dict[
         if update is not None:
             below = [s for s in statements(update.body) if s.lineno > frozen.stmt.lineno and s not in apart]
             targets = [s.target for s in apart if isinstance(s, ast.For)]
-            stepped = {unparse(receiver(n)) for s in below for n in walk(s) if calls_method(n, "step")}
+            stepped = {unparse(receiver(n)) for s in below for n in walk(s) if roles.is_step(n)}
             optimizers = [o for o in roles.optimizers if o.name in stepped]
             if not _only_calls(roles, frozen.network, below) or names_in(below) & names_in(targets):
                 continue

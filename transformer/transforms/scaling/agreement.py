@@ -235,7 +235,7 @@ class Agreement:
                 if held and not self._common.is_common(stmt.value):
                     raise Skip(f"line {stmt.lineno}: {unparse(target)} may get a different value in each process")
         call = stmt.value if isinstance(stmt, ast.Expr) else None
-        if isinstance(call, ast.Call) and calls_method(call, "step") and (call.args or call.keywords):
+        if isinstance(call, ast.Call) and self._roles.is_step(call) and (call.args or call.keywords):
             if not all(self._common.is_common(a) for a in (*call.args, *(k.value for k in call.keywords))):
                 raise Skip(f"line {stmt.lineno}: the arguments of {unparse(call.func)} differ between processes")
 

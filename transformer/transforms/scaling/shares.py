@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from transformer.facts.libraries import library_does
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import calls_method, method, names_in, pairwise, root, statements, unparse, walk
+from transformer.syntax.query import method, names_in, pairwise, root, statements, unparse, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import Skip
@@ -315,7 +315,7 @@ def _environment(roles: Roles) -> str:
     """
     rollout = roles.history.functions.get("rollout")
     place = roles.tree.definition(rollout.name) if rollout else roles.rollout
-    steps = [n for n in walk(place) if calls_method(n, "step") and n.args] if place is not None else []
+    steps = [n for n in walk(place) if roles.is_step(n) and n.args] if place is not None else []
     names = {unparse(step.func.value) for step in steps if isinstance(step.func, ast.Attribute)}
     if len(names) != 1 or not next(iter(names)).isidentifier():
         raise Skip("the rollout does not step one named environment")

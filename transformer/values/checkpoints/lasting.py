@@ -336,7 +336,7 @@ class Lasting:
         others = {o.name for o in self._roles.optimizers}
         found = set()
         for node in self._roles.run_by_training:
-            if calls_method(node, "step") and node.args and root(node.func.value) not in others:
+            if self._roles.is_step(node) and node.args and root(node.func.value) not in others:
                 found.add(root(node.func.value))
         for name, made in self._bound_outside_loop.items():
             calls = [v.func for _, v in made if isinstance(v, ast.Call)]
@@ -602,7 +602,7 @@ class Lasting:
         return any(unparse(x.target) == unparse(index) for x in loops if any(map(self._is_env_step, walk(x))))
 
     def _is_env_step(self, node: ast.AST) -> bool:
-        return calls_method(node, "step") and root(node.func.value) in self._environments
+        return self._roles.is_step(node) and root(node.func.value) in self._environments
 
     def _attributes(self) -> Iterator[tuple[ast.AST, str]]:
         """Attributes that training sets and no checkpoint saves, and names that functions set."""

@@ -51,16 +51,16 @@ def _callable_in(roles: Roles, function: ast.FunctionDef) -> list[ast.FunctionDe
     """The functions of the file, and the methods of the classes of objects, that a function names."""
     tree = roles.tree
     functions = [f for f in tree.of(ast.FunctionDef) if tree.scope_of(f) is tree.root]
-    functions = [f for f in functions if not _steps_environment(tree, f)]
+    functions = [f for f in functions if not _steps_environment(roles, f)]
     named = {n.id for n in walk(function) if isinstance(n, ast.Name)}
     made = [call for name in sorted(named) for _, v in roles.assignments(name) if (call := tree.constructor(v))]
     classes = {c for call in made for c in tree.used_classes(tree.classes[unparse(call.func)])}
     return functions + [m for c in classes for m in c.body if isinstance(m, ast.FunctionDef)]
 
 
-def _steps_environment(tree: Tree, function: ast.FunctionDef) -> bool:
-    """Whether a function is the step() of a class that also has a reset(), and not an optimizer's."""
-    owner = tree.parents[function]
-    if function.name != "step" or not isinstance(owner, ast.ClassDef):
+def _steps_environment(roles: Roles, function: ast.FunctionDef) -> bool:
+    """Whether a function is the step() of a class that also has a reset(), and not an optimizer's or a network's."""
+    owner = roles.tree.parents[function]
+    if function.name != "step" or not isinstance(owner, ast.ClassDef) or roles.is_module(owner):
         return False
     return any(isinstance(m, ast.FunctionDef) and m.name == "reset" for m in owner.body)

@@ -241,7 +241,7 @@ class _Way:
         self._steps = [
             unparse(c.func.value)
             for c in calls
-            if calls_method(c, "step") and self._last is not None and c.lineno > self._last.lineno
+            if roles.is_step(c) and self._last is not None and c.lineno > self._last.lineno
         ]
         self._read = {unparse(n) for n in walk(update) if isinstance(getattr(n, "ctx", None), ast.Load)}
         self._off = 0
@@ -743,10 +743,7 @@ class _Way:
             return PLAIN
         func = call.func
         history = self._roles.history
-        if isinstance(func, ast.Name) and func.id == history.policy and history.policy_target is not None:
-            func = ast.copy_location(ast.parse(history.policy_target, mode="eval").body, func)
-            call = ast.copy_location(ast.Call(func, call.args, call.keywords), call)
-        if isinstance(func, ast.Attribute) and func.attr in ("step", "zero_grad"):
+        if isinstance(func, ast.Attribute) and (self._roles.is_step(call) or func.attr == "zero_grad"):
             name = unparse(func.value)
             if self._passes and func.attr == "step":
                 self._passes[-1].steps.append(name)
@@ -754,6 +751,9 @@ class _Way:
                 known = any(o.name == name for o in self._roles.optimizers)
                 self._passes[-1].cleared.append(name if known else ANY)
             return PLAIN
+        if isinstance(func, ast.Name) and func.id == history.policy and history.policy_target is not None:
+            func = ast.copy_location(ast.parse(history.policy_target, mode="eval").body, func)
+            call = ast.copy_location(ast.Call(func, call.args, call.keywords), call)
         given = [self._value(frame, a, depth) for a in call.args]
         given += [self._value(frame, k.value, depth) for k in call.keywords]
         called = self._tree.qualified(func) or loss_called(self._tree, func)
