@@ -48,6 +48,7 @@ CAPTURABLE = {
     """
 }
 CALL = "update(b_obs, mb_inds, b_actions, b_logprobs, b_advantages, b_returns)"
+ONE_SIZE = "# a graph needs minibatches of one size"
 UPDATE = {
     **IMPORT,
     **CAPTURABLE,
@@ -59,9 +60,12 @@ UPDATE = {
 
     ''',
     "learn": CALL,
-    "before_loop": compiled("update") + captured("update = CudaGraphModule(update, warmup=20)") + "\n",
+    "before_loop": compiled("update")
+    + captured(
+        "if args.batch_size % args.minibatch_size == 0:", f"    update = CudaGraphModule(update, warmup=20)  {ONE_SIZE}"
+    )
+    + "\n",
 }
-ONE_SIZE = "# a graph needs minibatches of one size"
 UPDATED = ("tensor-lr", "update")
 POLICY_AND_UPDATE = compiled("policy", "update", steady=True) + POLICY["before_loop"].removeprefix(
     compiled("policy", steady=True)
@@ -77,12 +81,6 @@ REWRITES = [
             **UPDATE,
             **alone("the update", "update"),
             "minibatches": ON_DEVICE["minibatches"],
-            "before_loop": compiled("update")
-            + captured(
-                "if args.batch_size % args.minibatch_size == 0:",
-                f"    update = CudaGraphModule(update, warmup=20)  {ONE_SIZE}",
-            )
-            + "\n",
         },
         also=("shuffle", *UPDATED),
     ),
@@ -119,6 +117,17 @@ REWRITES = [
 PER = PARTS["minibatches"].replace("args.minibatch_size", "per")
 
 
+def drawn(pieces: str, per: str = "") -> str:
+    """The loops over minibatches of a permutation that torch draws in each epoch."""
+    return f"""\
+{per}clipfracs = []
+for epoch in range(args.update_epochs):
+    perm = torch.randperm(args.batch_size).to(device)
+    for mb_inds in {pieces}:
+        <learn>
+"""
+
+
 @pytest.mark.parametrize(
     ("minibatches", "condition"),
     [
@@ -133,6 +142,15 @@ PER = PARTS["minibatches"].replace("args.minibatch_size", "per")
             "args.batch_size % (args.batch_size // 4) == 0",
         ),
         ("per = len(b_obs) // 4\n" + PER, None),
+        (drawn("torch.randperm(args.batch_size).chunk(7)"), "args.batch_size % 7 == 0"),
+        (drawn("perm.chunk(args.num_minibatches)"), "args.batch_size % args.num_minibatches == 0"),
+        (drawn("perm.split(args.minibatch_size)"), "args.batch_size % args.minibatch_size == 0"),
+        (drawn("perm.chunk(n)", "n = 3\n"), "args.batch_size % 3 == 0"),
+        (drawn("perm.split([10, args.batch_size - 10])"), None),
+        (drawn("perm.split(n)", "n = [10, args.batch_size - 10]\n"), None),
+        (drawn("perm[: 2 * args.minibatch_size + 1].split(args.minibatch_size)"), None),
+        (drawn("perm.split(args.minibatch_size)", "args.minibatch_size += 1\n"), None),
+        (drawn("torch.nonzero(b_obs.sum(1)).flatten().split(4)"), None),
         ("per = 4\nif iteration > 1:\n    per = 5\n" + PER, None),
     ],
 )

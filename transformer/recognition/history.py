@@ -91,11 +91,6 @@ class History:
     """Expressions, as by `ast.unparse`, that draw what a distribution's sample() draws."""
     sampler: str | None = None
     """The function of on_device that draws from distributions."""
-    even_minibatches: str | None = None
-    """An expression, in names bound above the training loop, that is true if all minibatches have the same size; None
-    if unknown."""
-    uneven_minibatches: bool = False
-    """Whether a smaller last minibatch is possible, and nothing bound above the training loop tells."""
     backwards: int = 0
     """The number of backward passes in update()."""
     traced: bool = False

@@ -17,6 +17,7 @@ from transformer.syntax.tree import Tree
 from transformer.transforms.base import BOTH, ON_CPU, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.compiling.flags import reword
 from transformer.values.device.graph_capture import Capture
+from transformer.values.minibatch_sizes import Unshown, evenness
 from transformer.values.networks.distributions import computes_to_check
 from transformer.values.replay import is_steady
 
@@ -95,7 +96,7 @@ def apply(state: State) -> Rewrite:
             compile=facts.flags["compile"],
             functions=[name for name in captured if name not in apart],
             update=update.name if update and update.name in captured else None,
-            even=facts.even_minibatches,
+            even=_evenness(roles),
         ),
         gap=1,
     )
@@ -151,11 +152,12 @@ def _obstacles(roles: Roles) -> dict[str, str | None]:
                 why = why or checks
             if role == "update" and not facts.capturable:
                 why = why or _not_capturable(roles)
-            if role == "update" and facts.uneven_minibatches:
-                why = why or "whether its last minibatch is smaller cannot be told above the training loop"
             if role == "update" and not facts.static_update:
                 why = why or "it branches on a tensor's value"
-            found[function.name] = why or capture.obstacle(roles.tree.definition(function.name))
+            why = why or capture.obstacle(roles.tree.definition(function.name))
+            if role == "update" and _evenness(roles) is None:
+                why = why or "whether its last minibatch is smaller cannot be told above the training loop"
+            found[function.name] = why
     for name in facts.updates:
         captured = [other for other in facts.updates if other in found and found[other] is None]
         why = checks or _against_region(roles, facts.functions[name], captured)
@@ -197,6 +199,17 @@ def _against_policy(roles: Roles, capture: Capture) -> str | None:
     if len(calls) > 1:
         return f"line {calls[0].lineno} and line {calls[1].lineno} call it, perhaps with tensors of different sizes"
     return _not_tensors(roles.history.policy_others) or capture.obstacle_of_call(calls[0])
+
+
+def _evenness(roles: Roles) -> str | None:
+    """The condition under which all minibatches of update() have one size, empty if they do; None if not known."""
+    update = roles.history.functions.get("update")
+    if update is None or roles.kind == "off-policy":
+        return ""
+    try:
+        return evenness(roles, update)
+    except Unshown:
+        return None
 
 
 def _not_tensors(inputs: tuple[str, ...]) -> str | None:

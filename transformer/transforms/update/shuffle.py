@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from transformer.dataflow.access import access
 from transformer.dataflow.bindings import variables
 from transformer.dataflow.variables import COMPREHENSIONS
 from transformer.facts.torch_api import DRAWING, draws
 from transformer.recognition.before_training import runs_before_training
-from transformer.recognition.history import History
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import bind_arguments, calls_method, copied, is_number, names_in, root, statements, walk
+from transformer.syntax.query import bind_arguments, calls_method, is_number, names_in, root, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
@@ -91,14 +90,13 @@ def apply(state: State) -> Rewrite:
     edits = Edits(state.source)
     device = f", device={roles.device}" if roles.device else ""
     size, chunk = tree.text(found.size), tree.text(found.chunk)
-    history = _with_sizes(roles, found.size, found.chunk)
     if found.shuffle is None:
         for cut in found.slices:
             edits.remove(cut)
         edits.substitute(found.loop.target, found.minibatch)
         edits.substitute(found.loop.iter, f"{found.indices}.split({chunk})")
         note = f"{found.indices} is already drawn by torch.randperm; only its slices become split()"
-        return Rewrite(edits, history, (note,))
+        return Rewrite(edits, notes=(note,))
     for stmt in (found.shuffle, found.definition, *found.slices):
         if stmt is not None:
             edits.remove(stmt)
@@ -106,7 +104,7 @@ def apply(state: State) -> Rewrite:
         edits.substitute(grid, f"torch.arange({tree.text(grid.args[0])}{device})")
     edits.substitute(found.loop.target, found.minibatch)
     edits.substitute(found.loop.iter, f"torch.randperm({size}{device}).split({chunk})")
-    return Rewrite(edits, history, (ANOTHER_ORDER,))
+    return Rewrite(edits, notes=(ANOTHER_ORDER,))
 
 
 _TAKEN = [ast.arg(name) for name in ("sampler", "batch_size", "drop_last")]
@@ -167,7 +165,7 @@ def _from_sampler(state: State) -> Rewrite | None:
         edits.substitute(loop.iter, f"{indices}[: {size} // {chunk} * {chunk}].split({chunk})")
         return Rewrite(edits)
     edits.substitute(loop.iter, f"{drawn}.split({chunk})")
-    return Rewrite(edits, _with_sizes(roles, whole.args[0], given["batch_size"]))
+    return Rewrite(edits)
 
 
 def _check_not_seeded(roles: Roles) -> None:
@@ -190,55 +188,6 @@ def _check_not_seeded(roles: Roles) -> None:
             raise Skip(f"line {getattr(node, 'lineno', 0)} sets a random state, which may determine the permutations")
 
 
-def _with_sizes(roles: Roles, size: ast.expr, chunk: ast.expr) -> History:
-    """The history with a test for whether all minibatches have the same size, in names bound above the training
-    loop."""
-    rest = ast.BinOp(size, ast.Mod(), chunk)
-    try:
-        above = _Above(roles).visit(copied(rest))
-    except _Unknown:
-        return replace(roles.history, uneven_minibatches=True)
-    even = ast.unparse(ast.Compare(above, [ast.Eq()], [ast.Constant(0)]))
-    return replace(roles.history, even_minibatches=even)
-
-
-class _Unknown(Exception):
-    """A name without a known value above the training loop."""
-
-
-class _Above(ast.NodeTransformer):
-    """Substitutes the values of names that the training loop binds."""
-
-    def __init__(self, roles: Roles) -> None:
-        self._roles = roles
-        self._inside: list[str] = []
-
-    def _value(self, name: str) -> ast.expr | None:
-        """The only value to which a name is bound in the training scope."""
-        made = [value for _, value in self._roles.assignments(name)]
-        others = [s for s in statements(self._roles.scope.body) if name in access(s).binds]
-        return made[0] if len(made) == 1 == len(others) else None
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        if node.id not in self._roles.variant:
-            return node
-        value = self._value(node.id)
-        if value is None or node.id in self._inside or not _is_repeatable(value):
-            raise _Unknown
-        self._inside.append(node.id)
-        told = self.visit(copied(value))
-        self._inside.pop()
-        assert isinstance(told, ast.expr)
-        return told
-
-
-def _is_repeatable(value: ast.expr) -> bool:
-    """Whether a value may be computed twice: a sum, a name, a number, or a rounding of one."""
-    if isinstance(value, ast.Call):
-        return ast.unparse(value.func) in ("int", "max", "min") and not value.keywords
-    return isinstance(value, (ast.BinOp, ast.Name, ast.Attribute, ast.Constant))
-
-
 def _match(roles: Roles) -> Pattern:
     loop = roles.minibatch_loop
     if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Name) or loop.orelse:
@@ -246,9 +195,7 @@ def _match(roles: Roles) -> Pattern:
     span = loop.iter
     drawn = [n for n in walk(span) if isinstance(n, ast.Call) and roles.tree.calls(n, "torch.randperm")]
     if drawn:
-        split = isinstance(span, ast.Call) and ast.unparse(span.func) == f"{ast.unparse(drawn[0])}.split" and span.args
-        sizes = _with_sizes(roles, drawn[0].args[0], split[0]) if split else None
-        raise NotNeeded("the minibatches are already drawn by torch.randperm", sizes)
+        raise NotNeeded("the minibatches are already drawn by torch.randperm")
     named = root(span.func if isinstance(span, ast.Call) else span)
     bound = [value for _, value in roles.assignments(named)]
     if bound and all(_drawn_by_torch(roles.tree, value) is not None for value in bound):
