@@ -121,6 +121,7 @@ GIVEN: dict[str, tuple[Callable[[Any], tuple[Any, ...]], ...]] = {
     "broadcast_to": (lambda x: (x.shape,),),
     "chunk": (lambda x: (2,),),
     **dict.fromkeys("cross_entropy nll_loss".split(), (lambda x: (torch.zeros(len(x), dtype=torch.int64),),)),
+    "einsum": (lambda x: ("ij->ji",), lambda x: ("ij,ij->ij", like(x)), lambda x: ("ii->i",)),
     "expand_dims": (lambda x: (0,),),
     "dropout": (lambda x: (0.5, True), lambda x: (0.5, False)),
     "flip": (lambda x: ([0],),),
@@ -221,7 +222,8 @@ def function(kind: Kind, name: str) -> Callable[..., Any]:
         "linalg": torch.linalg,
         "numpy": np,
     }
-    return getattr(homes[kind], name)  # type: ignore[no-any-return]
+    found: Callable[..., Any] = getattr(homes[kind], name)
+    return (lambda x, text, *others: found(text, x, *others)) if OF[kind][name].operands else found
 
 
 def tensors_in(value: Any) -> list[Any]:
@@ -542,7 +544,7 @@ def faults_of_fills(kind: Kind, name: str, row: Row) -> Iterator[str]:
     for given in ((4, 5), torch.tensor([[-1.5, 0.0, float("nan"), float("inf")]])):
         try:
             new = [getattr(torch, name)(x, *number) for x in (given, given)]
-        except (TypeError, RuntimeError, IndexError, AttributeError):
+        except (TypeError, RuntimeError, IndexError, AttributeError, ValueError):
             made.append(False)
             continue
         right = [isinstance(x, Tensor) and x.shape == getattr(given, "shape", given) for x in new]

@@ -131,6 +131,7 @@ def test_functions_that_make_new_memory(value: str) -> None:
         "torch.permute(x, (0, 1))",
         "torch.narrow(x, 0, 0, 1)",
         "torch.positive(x)",
+        "torch.einsum('ij->ji', x)",
         "torch.nn.functional.relu(x, True)",
         "torch.nn.functional.relu(x, inplace=True)",
         "torch.nn.functional.dropout(x, 0.5, False)",

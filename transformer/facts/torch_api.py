@@ -77,6 +77,8 @@ class Row:
     """Whether all elements of its new result are elements of its first argument."""
     joins: bool = False
     """Whether it joins the tensors of a list."""
+    operands: bool = False
+    """Whether each of its arguments may be a tensor of which its result is a view, not the first alone."""
     device: bool = False
     """Whether what is made of host values may be told where."""
     layout: bool = False
@@ -152,6 +154,7 @@ ROWS = (
     Row("cat concat concatenate hstack stack vstack", "torch", "new", joins=True),
     # products, losses, layers
     Row("bmm matmul mm outer", "torch", "new"),
+    Row("einsum", "torch", "shared", operands=True),  # of one tensor it may be a view: "ij->ji"
     Row("binary_cross_entropy binary_cross_entropy_with_logits cross_entropy huber_loss kl_div", "functional", "new"),
     Row("l1_loss layer_norm linear mse_loss nll_loss", "functional", "new"),
     Row("max_pool2d normalize smooth_l1_loss unfold", "functional", "new"),

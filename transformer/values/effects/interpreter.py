@@ -1430,7 +1430,8 @@ class Interpreter:
             if row.memory == "number":
                 return NOTHING
             made = frozenset([self.heap.thing("array" if kind == "numpy" else "tensor", node, self._frame.context)])
-            shared = frozenset(t for a in (*given[:1], *named.values(), spread) for t in a)
+            viewed = given if row.operands else given[:1]
+            shared = frozenset(t for a in (*viewed, *named.values(), spread) for t in a)
             parts = shared
             if row.made != "of host":  # the elements of a container, if the call makes new memory
                 parts |= self._items(frozenset(t for t in shared if t.kind in python.CONTAINERS), node)
