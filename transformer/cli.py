@@ -145,7 +145,7 @@ class LazyGroup(click.Group):
 )
 @click.version_option(package_name="lean-convert", prog_name="lean-convert")
 def main() -> None:
-    """Rewrite a cleanrl-style eager RL script for torch.compile and CUDA graphs, with equal results.
+    """Rewrite an eager RL training script for torch.compile and CUDA graphs, with equal results.
 
     PPO, PQN, DQN, C51, DDPG, TD3 and SAC are supported; they are recognised by what the code does.
 

@@ -226,3 +226,19 @@ def test_names_of_other_options_are_left_to_them() -> None:
 @pytest.mark.parametrize("rewrite", REWRITES, ids=str)
 def test_rewrite(rewrite: Rewrite) -> None:
     rewrite.check("flags")
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("torch.save({'model': agent.state_dict(), 'args': vars(args)}, 'x.pt')", True),
+        ("kept = dict(vars(args))", True),
+        ("print(vars(args))", False),
+        ("print('|'.join(f'{k}={v}' for k, v in vars(args).items()))", False),
+        ("kept = vars(agent)", False),
+    ],
+)
+def test_arguments_that_are_kept_are_told_of_the_flags(line: str, told: bool) -> None:
+    step = turn("flags", script({"report": f"{line}\nprint(iteration, global_step)"}))
+    assert isinstance(step.outcome, Applied)
+    assert any("keeps all arguments: --compile and --cudagraphs" in note for note in step.outcome.notes) == told

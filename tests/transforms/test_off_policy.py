@@ -230,6 +230,13 @@ def test_target_update_is_left_alone(follow: str, why: str) -> None:
     assert why in reason("target-update", replay(follow=follow))
 
 
+def test_a_rate_that_is_no_constant_is_shown_on_its_line() -> None:
+    """Not on the loop's, which may begin far above."""
+    source = replay(follow=changed("follow", "1.0 - args.tau", "loss.item()"))
+    line = re.search(r"line (\d+): loss.item\(\)", reason("target-update", source))
+    assert line is not None and "loss.item()" in source.splitlines()[int(line[1]) - 1]
+
+
 @pytest.mark.parametrize(
     ("make", "why"),
     [

@@ -65,7 +65,7 @@ REWRITES = [
     ),
 ]
 
-NOTHING = "the rollout has no blocking transfer of the environment's arrays"
+NOTHING = "the rollout moves nothing to the device that is known to be an array of the environment's"
 
 NOOPS = [
     NoOp(

@@ -150,9 +150,7 @@ def _finding_as_json(finding: Finding) -> dict[str, Any]:
     }
 
 
-NOTHING = (
-    "Nothing was found that you would have to change by hand; a conversion reports what it changes and what it leaves."
-)
+NOTHING = "Nothing was found; a conversion reports what it changes, and what it leaves as it was, and why."
 
 
 def print_advice(console: Console, results: Sequence[Advised]) -> None:
@@ -170,7 +168,7 @@ def print_advice(console: Console, results: Sequence[Advised]) -> None:
         return
     done = sum(f.transform is not None for f in found)
     texts = [f"{len(found)} {'place' if len(found) == 1 else 'places'}", f"lean-convert rewrites {done} of them"]
-    print_line(console, ", ".join(texts) + "; `lean-convert explain CODE` says more.")
+    print_line(console, ", ".join(texts) + f"; `lean-convert explain {found[0].code}` says more.")
 
 
 def print_unread(console: Console, results: Sequence[Advised]) -> None:

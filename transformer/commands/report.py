@@ -235,7 +235,8 @@ def print_report(console: Console, results: Sequence[Result], *, verbose: bool =
         for headline in only.conversion.headlines:
             print_line(console, (headline, "bold yellow"))
         if gone := only.conversion.gone:
-            print_line(console, ("no longer in the file; import from the original: ", "yellow"), ", ".join(gone))
+            what = "not in the new file, so nothing can import it from there: "
+            print_line(console, (what, "yellow"), ", ".join(gone))
         for hardware, command in only.commands.items():
             print_line(console, (f"{hardware.upper():<6}", "dim"), (command, "bold"))
         if any(isinstance(s.outcome, Skipped) and s.outcome.reason == ON_CPU for s in only.conversion.steps):

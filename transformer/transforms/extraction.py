@@ -306,8 +306,9 @@ def extract(
         raise Skip(f"line {told.lineno} asks whether a result of {name}() is an object, which a detached result is not")
     whole = {r for r in sig.never if all(tensors.tensor(value) for _, value in roles.assignments(r))}
     guard = {r: f"{r} if {r} is None else " for r in (*sig.unset, *sig.never)}
-    guard |= {r: f"{r} if not torch.is_tensor({r}) else " for r in perhaps - whole}
-    results = [f"{guard.get(r, '')}{r}.detach()" if r in in_graph else r for r in sig.results]
+    otherwise = {r: f" if torch.is_tensor({r}) else {r}" for r in perhaps - whole}
+    texts = {r: f"{'' if r in otherwise else guard.get(r, '')}{r}.detach(){otherwise.get(r, '')}" for r in in_graph}
+    results = [texts.get(r, r) for r in sig.results]
     call = f"{name}({', '.join(sig.params)})"
     if sig.results:
         call = f"{', '.join(sig.results)} = {call}"

@@ -21,7 +21,7 @@ def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
             continue
         if not any(k.arg in ("validate_args", None) for k in call.keywords) or keyword(call, "validate_args") is True:
             kind = name.rpartition(".")[2]
-            yield call, f"{kind} checks all values of its arguments, {heat.where}", None
+            yield call, f"{kind} checks all values of its arguments, {heat.where}", "compile"
 
 
 def _switches_off(call: ast.Call) -> bool:

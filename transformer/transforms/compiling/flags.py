@@ -20,6 +20,7 @@ from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import ALL, Rewrite, Skip, Transform, TransformInfo
+from transformer.values.reports import is_report
 
 INFO = TransformInfo(
     name="flags",
@@ -71,10 +72,24 @@ def apply(state: State) -> Rewrite:
     rollouts = state.roles.kind == "on-policy"
     edits, wanted = Edits(state.source), _wanted(state.history.asked, state.roles.kind)
     read = _join(state, edits, wanted)
-    if read is None:
+    if read_beside := read is None:
         reader, flags = _beside(state.tree, edits, wanted, rollouts)
         read = {flag: f"{reader}.{name}" for flag, name in flags.items()}
-    return Rewrite(edits, replace(state.history, flags=read), brief=" and ".join(f"--{flag}" for flag in read))
+    added = [f"--{flag}" for flag in read]
+    saved, are = None if read_beside else _saved(state.tree), "are" if added[1:] else "is"
+    notes = [f"line {saved.lineno} keeps all arguments: {' and '.join(added)} {are} among them"] if saved else []
+    return Rewrite(edits, replace(state.history, flags=read), tuple(notes), brief=" and ".join(added))
+
+
+def _saved(tree: Tree) -> ast.Call | None:
+    """Where all arguments are put into something other than a log, such as a checkpoint."""
+    for call in tree.of(ast.Call):
+        if len(call.args) == 1 and (tree.names.builtin(call.func) == "vars" or tree.calls(call, "dataclasses.asdict")):
+            around = [n for n in tree.ancestors(call) if isinstance(n, ast.Call)]
+            logged = any(is_report(tree, n) or role(tree.qualified(n.func) or "") == "reports" for n in around)
+            if not logged and holds_options(tree, call.args[0], tree.scope_of(call)):
+                return call
+    return None
 
 
 def _join(state: State, edits: Edits, wanted: Sequence[str]) -> dict[str, str] | None:

@@ -195,7 +195,7 @@ def _groups(roles: Roles, reasons: list[Skip]) -> Iterator[list[_Loop]]:
                 try:
                     one = _understood(roles, stmt, pair)
                 except Skip as skip:
-                    reasons.append(Skip(f"line {stmt.lineno}: {skip}"))
+                    reasons.append(skip if str(skip).startswith("line ") else Skip(f"line {stmt.lineno}: {skip}"))
             elif isinstance(stmt, ast.For) and (found := of_state_dicts(roles, block, stmt)) is not None:
                 yield from _by_state(roles, stmt, found, reasons)
             if group and (one is None or one.factors != group[0].factors):
@@ -209,9 +209,10 @@ def _groups(roles: Roles, reasons: list[Skip]) -> Iterator[list[_Loop]]:
 def _by_state(roles: Roles, stmt: ast.For, found: ByState, reasons: list[Skip]) -> Iterator[list[_Loop]]:
     """The loop as a group of its own, if its factors are constant."""
     text = roles.tree.text
-    varying = [f for f in (found.kept, found.rate) if not _is_number_for_run(roles, f)]
-    if varying:
-        reasons.append(Skip(f"line {stmt.lineno}: {text(varying[0])} is not known to be a constant number"))
+    try:
+        _check_numbers(roles, found.kept, found.rate)
+    except Skip as skip:
+        reasons.append(skip)
         return
     factors = Factors(text(found.kept), text(found.rate))
     yield [_Loop(stmt, text(found.target), text(found.network), factors, found.besides)]
@@ -325,9 +326,7 @@ def _understood(roles: Roles, loop: ast.For, networks: dict[str, ast.expr]) -> _
     quiet, text = without_gradients(roles.tree, loop), roles.tree.text
     moved = moved_in_place(loop.body, [*networks], quiet=quiet)
     if moved is not None:
-        for factor in filter(None, (moved.kept, moved.rate)):
-            if not _is_number_for_run(roles, factor):
-                raise Skip(f"{text(factor)} is not known to be a constant number")
+        _check_numbers(roles, *filter(None, (moved.kept, moved.rate)))
         (source,) = (name for name in networks if name != moved.into)
         how = Factors(text(moved.kept) if moved.kept is not None else None, text(moved.rate), moved.by_alpha)
         return _Loop(loop, text(networks[moved.into]), text(networks[source]), how)
@@ -351,10 +350,19 @@ def _understood(roles: Roles, loop: ast.For, networks: dict[str, ast.expr]) -> _
     rate, rest = factors.get(other), factors.get(into)
     if rate is None or rest is None or set(factors) != set(networks):
         raise Skip("the copied value is not a sum of both parameters, each times a number")
-    for factor in (rest, rate):
-        if not _is_number_for_run(roles, factor):
-            raise Skip(f"{text(factor)} is not known to be a constant number")
+    _check_numbers(roles, rest, rate)
     return _Loop(loop, text(networks[into]), text(networks[other]), Factors(text(rest), text(rate)))
+
+
+def _check_numbers(roles: Roles, *factors: ast.expr) -> None:
+    """Check that factors are numbers that stay the same.
+
+    Raises:
+        Skip: one is not known to; the reason names its own line, not the loop's.
+    """
+    for factor in factors:
+        if not _is_number_for_run(roles, factor):
+            raise Skip(f"line {factor.lineno}: {roles.tree.text(factor)} is not known to be a constant number")
 
 
 def _is_number_for_run(roles: Roles, rate: ast.expr) -> bool:

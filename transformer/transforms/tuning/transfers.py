@@ -61,7 +61,9 @@ def apply(state: State) -> Rewrite:
         if isinstance(stmt, ast.For):
             left |= not _edit_loop(roles, edits, tensors, stmt)
     if not edits:
-        raise (Skip if left else NotNeeded)("the rollout has no blocking transfer of the environment's arrays")
+        raise (Skip if left else NotNeeded)(
+            "the rollout moves nothing to the device that is known to be an array of the environment's"
+        )
     return Rewrite(edits)
 
 
