@@ -110,6 +110,8 @@ RESTORE = """
 
 """
 
+RESTORE_IT = f"def restore():\n    {LOAD}\n    return 1\n\n\n"
+
 REWRITES = [
     Rewrite("Adam, annealed by hand", {}, {**ADAM, **FILLED, **READ}),
     Rewrite(
@@ -133,6 +135,12 @@ REWRITES = [
             **READ,
             "before_loop": "begun = restore('optimizer.pt', agent, optimizer)" + LOADED.replace("\n    ", "\n"),
         },
+        ("a checkpoint's rates become tensors",),
+    ),
+    Rewrite(
+        "a state that a function above the optimizer loads",
+        {"functions": RESTORE_IT},
+        {**ADAM, **FILLED, **READ, "functions": RESTORE_IT.replace(LOAD, LOAD + LOADED.rstrip())},
         ("a checkpoint's rates become tensors",),
     ),
     Rewrite(

@@ -127,7 +127,8 @@ def _edit(
     if elsewhere and (uses.loads or uses.shown):
         raise Skip(f"line {(*uses.loads, *uses.shown)[0].lineno} loads or prints it")
     made = max([optimizer.stmt, *uses.shown], key=lambda stmt: stmt.lineno)
-    if any(stmt.lineno < made.lineno for stmt in uses.loads):
+    # What loads a state above the statement that makes the optimizer is in a function, and runs below it
+    if uses.shown and any(stmt.lineno < made.lineno for stmt in uses.loads):
         raise Skip(f"line {made.lineno} prints the optimizer")
     if counting and uses.loads:
         raise Skip(f"line {uses.loads[0].lineno} loads its step count, which {optimizer.kind} needs in float64")
