@@ -68,6 +68,36 @@ def test_position(source: str, code: str, line: int, column: int) -> None:
     assert (found.code, found.line, found.column) == (code, line, column)
 
 
+CHOSEN = "import torch\nif algo == 'sac':\n    from agents.sac import {one}\n{other}\nagent = Agent(env)\n"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "else:\n    from agents.td3 import Agent",
+        "elif algo == 'td3':\n    from agents.td3 import Delayed as Agent",
+        "if algo == 'td3':\n    from .sac import Agent",
+    ],
+)
+def test_what_trains_is_imported_by_choice(other: str) -> None:
+    (found,) = convert(CHOSEN.format(one="Agent", other=other)).diagnostics
+    assert (found.code, found.line) == ("LC004", 3)
+    assert "Agent, which is called, is imported from agents.sac or " in found.message
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Agent", "else:\n    from agents.sac import Agent"),
+        ("Buffer", "else:\n    from agents.td3 import Buffer\nfrom agents import Agent"),
+        ("Agent", "else:\n    from agents.td3 import Buffer"),
+    ],
+)
+def test_what_trains_is_not_chosen_by_imports(one: str, other: str) -> None:
+    (found,) = convert(CHOSEN.format(one=one, other=other)).diagnostics
+    assert found.code == "LC004" and "is imported from" not in found.message
+
+
 @pytest.mark.parametrize(
     ("source", "name"),
     [

@@ -61,7 +61,8 @@ def _assigned_value(tree: Tree, target: ast.expr) -> ast.expr | None:
 
 def _arguments_for(tree: Tree, parameter: ast.arg) -> Iterator[ast.expr | None]:
     """The arguments that calls pass for a parameter of a function or a constructor of this file."""
-    function = next(n for n in tree.ancestors(parameter) if isinstance(n, (ast.FunctionDef, ast.Lambda)))
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+    function = next(n for n in tree.ancestors(parameter) if isinstance(n, functions))
     owner = tree.parents[function]
     if not isinstance(function, ast.FunctionDef) or (isinstance(owner, ast.ClassDef) and function.name != "__init__"):
         yield None

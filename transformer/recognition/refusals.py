@@ -256,7 +256,29 @@ def _no_optimizer(tree: Tree) -> Diagnostic:
         made = tree.qualified(node.func) or ""
         if made.startswith("torch.optim.") and not made.startswith("torch.optim.lr_scheduler."):
             return at(node, "LC004", "an optimizer is made here, but nothing in this file steps one")
+    if (chosen := _imported_by_choice(tree)) is not None:
+        return chosen
     return at(None, "LC004", "no optimizer made by torch.optim is stepped by its name in this script")
+
+
+def _imported_by_choice(tree: Tree) -> Diagnostic | None:
+    """An import of what the script calls from one of several modules, as conditions tell: each may train otherwise."""
+    called = {n.func.id for n in tree.of(ast.Call) if isinstance(n.func, ast.Name)}
+    modules: dict[str, dict[str, ast.ImportFrom]] = {}
+    for stmt in tree.of(ast.ImportFrom):
+        if isinstance(tree.parents[stmt], ast.If):
+            for name in (alias.asname or alias.name for alias in stmt.names):
+                modules.setdefault(name, {}).setdefault("." * stmt.level + (stmt.module or ""), stmt)
+    for name, found in modules.items():
+        if len(found) > 1 and name in called:
+            return at(
+                next(iter(found.values())),
+                "LC004",
+                f"no optimizer is stepped here, and {name}, which is called, is imported from {' or '.join(found)}: "
+                "which one trains is known only when the script runs",
+                "Import it from one module, at the top level of the file, and give that module's file with --with.",
+            )
+    return None
 
 
 def no_phases(tree: Tree, loop: Loop, env: ast.Call, opt: ast.Call) -> Diagnostic:
