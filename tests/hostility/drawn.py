@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from reaches import PLACES
 from scenarios import BASES, Scenario, filled
 from values import NEED_ROWS, VALUES, Value
-from ways import ALIASES, AROUND, CHANGES, HOLDS, LOOKUPS, MOVES, PRINTS, VIEWS, around, defined, put
+from ways import ALIASES, AROUND, CHANGES, HOLDS, LOOKUPS, MOVES, PRINTS, TENSORS, VIEWS, around, defined, put
 
 NUMBERS = (
     ("global_step", "acted"),
@@ -56,9 +56,31 @@ def drawn(number: int, seed: int) -> Iterator[Scenario]:
                 parts[place] = "\n".join(filter(None, [parts.get(place), does]))
         used = defined(*parts.values())
         source = filled({**parts, "functions": used} if used.strip() else parts, base)
+        if draws.random() < 0.3:
+            source, said = over_the_same_array(draws, source)
+            deeds.append(Deed(said, {}))
         if source not in seen:
             seen.add(source)
             yield Scenario(f"{'; '.join(d.title for d in deeds)}; {base} ({seed}/{len(seen)})", source, kind(deeds))
+
+
+def over_the_same_array(draws: random.Random, source: str) -> tuple[str, str]:
+    """The script with an environment that returns the same array each time, from which tensors are made otherwise."""
+    made = draws.choice(TENSORS)
+    for view in draws.choices(KEEP_SHAPE, k=2):
+        made = put(made, view)
+    source, copies = re.subn(r"return self.state.copy\(\)", "return self.state", source)
+    pattern = r"torch\.Tensor\((envs\.reset\(\)|(?:self\.)?next_obs)\)\.to\(((?:self\.)?device)\)"
+    source, tensors = re.subn(pattern, lambda m: put(m[1], made.replace("device", m[2])), source)
+    assert (copies, tensors) == (2, 2)
+    return source, f"observes the same array by {made}"
+
+
+KEEP_SHAPE = (
+    "X", "X.detach()", "X.data", "X[:]", "X[...]", "X.contiguous()", "X.to(device)", "X.float()", "X.cpu()",
+    "X.to(torch.float32)", "X.type(torch.float32)", "X.view(-1, 2)", "X.clone()", "X + 0.0", "X.clamp(-5, 5)",
+)  # fmt: skip
+"""Ways to reach a tensor that keep its shape."""
 
 
 def kind(deeds: list[Deed]) -> str:

@@ -194,6 +194,19 @@ ALIASES = {
 }
 """Statements, and the expression that is X from then on."""
 
+TENSORS = (
+    "torch.Tensor(X)",
+    "torch.FloatTensor(X)",
+    "torch.tensor(X)",
+    "torch.as_tensor(X)",
+    "torch.as_tensor(X, dtype=torch.float32)",
+    "torch.asarray(X)",
+    "torch.from_numpy(X)",
+    "torch.from_numpy(np.asarray(X))",
+    "torch.from_numpy(X.reshape(-1, 2))",
+    "torch.stack([torch.from_numpy(row) for row in X])",
+)
+"""How arrays become tensors, with and without a copy."""
 VIEWS = {
     "itself": "X",
     "view()": "X.view(-1)",

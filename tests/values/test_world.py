@@ -332,6 +332,15 @@ def test_what_unknown_code_calls_is_told_from_what_the_training_calls(line: str)
         ("value", "make()(value)", False),
         ("info", "", False),
         ("torch.from_numpy(envs.state)", "", False),  # which the environment changes
+        ("torch.from_numpy(envs.state).float()", "", False),
+        ("torch.Tensor(envs.state).to(device)", "", False),
+        ("torch.as_tensor(envs.state)[None].contiguous().cpu()", "", False),
+        ("torch.asarray(envs.state).double()", "", False),
+        ("torch.tensor(envs.state).float()", "", True),
+        ("value", "value.numpy().sort()", False),
+        ("value", "np.asarray(value).put([0], [1.0])", False),
+        ("np.zeros(2)", "torch.from_numpy(looked_at).squeeze(0).data.relu_()", False),
+        ("np.zeros(2)", "torch.from_numpy(looked_at).double().neg_()", False),
     ],
 )
 def test_what_a_step_may_write_into(value: str, also: str, alone: bool) -> None:

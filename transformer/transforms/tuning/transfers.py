@@ -26,8 +26,9 @@ INFO = TransformInfo(
     ),
     safety=(
         "torch.as_tensor(x).to(device, torch.float32) holds the same float32 values as torch.Tensor(x).to(device): "
-        "both round once, to nearest. Pageable memory is staged before the call returns, so the environment may reuse "
-        "its arrays. A loop over a tensor's elements reads them all at once instead of with one synchronization each."
+        "both round once, to nearest. On a CPU, both are the memory of an array in float32, and of no other array. On "
+        "a GPU, pageable memory is staged before the call returns, so the environment may reuse its arrays. A loop "
+        "over a tensor's elements reads them all at once instead of with one synchronization each."
     ),
     costs="Each step waits for its copies: make tensors by `torch.Tensor(x).to(device)` from the environment's arrays.",
     needs=(),

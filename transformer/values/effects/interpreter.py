@@ -89,6 +89,8 @@ class Interpreter:
         """What each expression may be, by context."""
         self.buffers: dict[Place, set[Thing]] = {}
         """What modules register as buffers, by attribute."""
+        self.shared: dict[Thing, set[Thing]] = {}
+        """The arrays over whose memory a tensor was made, and the tensors over an array's; each way."""
         self._returned: dict[Frame, set[Thing]] = {}
         self._made_in: dict[Frame, dict[Owner, tuple[Context, ...]]] = {}
         """For each function, by where it was made: the contexts of the enclosing scopes."""
@@ -1135,6 +1137,8 @@ class Interpreter:
         self._changes(into, node)
         kind = "array" if name == "numpy" or receiver.kind == "array" else "tensor"
         new = frozenset([self.heap.thing(kind, node, self._frame.context)])
+        if name == "numpy":
+            self._share(new, [receiver])
         given_back = frozenset([receiver, *(t for t in arguments if t.kind in MEMORY)])
         if row is not None and not _spreads_names(node):
             if row.memory == "number":
@@ -1156,6 +1160,13 @@ class Interpreter:
                 self._apply(argument, [given_back | new], {}, node)
                 self.heap.put((receiver, EVERY), [argument], node)
         return new | given_back | frozenset(arguments)
+
+    def _share(self, made: Things, memory: Iterable[Thing]) -> None:
+        """Tensors and arrays are made over the memory of others; some methods of a tensor are none of the array's."""
+        for one in made:
+            for other in (t for t in memory if t.kind in MEMORY and t.kind != one.kind):
+                self.shared.setdefault(one, set()).add(other)
+                self.shared.setdefault(other, set()).add(one)
 
     def _step_environment(self, receiver: Thing, arguments: list[Thing], node: ast.AST) -> Things:
         """An environment's step: it reads the actions and returns what it may change at the next step.
@@ -1442,7 +1453,10 @@ class Interpreter:
             otherwise = isinstance(node, ast.Call) and torch_api.may_be_given(node)
             if isinstance(node, ast.Call) and torch_api.may_work_in_place(node):
                 self._changes(memory, node)
-            return made | into | (memory if otherwise or row.memory == "shared" else NOTHING)
+            if not otherwise and row.memory != "shared":
+                return made | into
+            self._share(made, memory)
+            return made | into | memory
         if module == "numpy.random" or module == "torch.random":
             if last in ("shuffle",):
                 self._changes(arguments, node)

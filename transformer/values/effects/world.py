@@ -212,7 +212,7 @@ class World:
         What an environment's own step changes does not count without `environments`: it may always write into what it
         returned before. What `loss.backward()` changes does not without `gradients`: it leaves the values as they are.
         """
-        wanted = {*things}
+        wanted = self._memory(things)
         if self._code.gave_up:
             return Held(body[0], "may do anything")
         for node, effect in self.happens(body, besides):
@@ -226,6 +226,15 @@ class World:
                 if not wanted.isdisjoint(changed) or (UNKNOWN in changed and not wanted.isdisjoint(self._escaped)):
                     return Held(node, "may change it in place")
         return None
+
+    def _memory(self, things: Collection[Thing]) -> set[Thing]:
+        """Things, and the tensors and arrays over the same memory."""
+        found, stack = {*things}, [*things]
+        while stack:
+            more = self._code.shared.get(stack.pop(), set()) - found
+            found |= more
+            stack += more
+        return found
 
     def reach(self, things: Collection[Thing]) -> Things:
         """Things and everything reachable from them."""
@@ -303,14 +312,14 @@ class World:
 
     def is_known(self, things: Collection[Thing]) -> bool:
         """Whether all holders of the things are known: they have not escaped to unknown code."""
-        return not self._code.gave_up and bool(things) and self._escaped.isdisjoint(things)
+        return not self._code.gave_up and bool(things) and self._escaped.isdisjoint(self._memory(things))
 
     def is_left_alone(self, node: ast.expr, body: Sequence[ast.stmt]) -> bool:
         """Whether an expression is memory that statements, and the environments they step, do not write into."""
         if calls_method(node) and node.func.attr in NEW and not may_be_given(node):
             if self._roles.get(Tensors).tensor(node.func.value):
                 return True  # nothing else holds it, whatever network made the tensor
-        things = self.of(node)
+        things = self._memory(self.of(node))
         places = (place for t in things for place in self._holders.get(t, ()))
         given = any(not isinstance(place, Variable) and place[1] == GIVEN for place in places)  # to an environment
         known = self.is_known(things) and all(t.kind in MEMORY for t in things)
@@ -353,6 +362,7 @@ class World:
         carried = exposed(region, self._roles.counted) if live is None else live
         when = " from turn to turn" if live is None else ""
         puts = None if live is None else {*self._roles.reached(region)}
+        things = self._memory(things)
         holding, stack = {*things}, sorted(things, key=in_order)
         while stack:
             thing = stack.pop()
