@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from scripts import edited, script
 
-from transformer import Applied, Skipped, Step, all_transforms, convert
+from transformer import Applied, Conversion, Skipped, Step, all_transforms, convert
 from transformer.transforms.base import SkipKind
 
 Parts = Mapping[str, str]
@@ -99,12 +99,17 @@ class NoOp:
 
 def turn(transform: str, source: str, also: tuple[str, ...] = ()) -> Step:
     """The turn of one transform, after those that it needs, and others."""
+    conversion = converted_by(source, transform, *also)
+    assert conversion.steps, conversion.diagnostics
+    return next(s for s in conversion.steps if s.transform.name == transform)
+
+
+def converted_by(source: str, *transforms: str) -> Conversion:
+    """A conversion by these transforms and those that they need, in a third of the time that all of them take."""
     needs = {t.name: t.needs for t in all_transforms()}
-    chosen, missing = {transform, *also}, [transform, *also]
+    chosen, missing = {*transforms}, [*transforms]
     while missing:
         new = set(needs[missing.pop()]) - chosen
         chosen |= new
         missing += new
-    conversion = convert(source, select=chosen)
-    assert conversion.steps, conversion.diagnostics
-    return next(s for s in conversion.steps if s.transform.name == transform)
+    return convert(source, select=chosen)

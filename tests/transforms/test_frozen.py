@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 from agent_script import FREEZE, THAW, agent_script
+from cases import converted_by, turn
 from compiled import compiled_check
 
 from transformer import Applied, Skipped, convert
 
 
 def one_graph(changes: dict[str, str]) -> tuple[Applied | Skipped, str]:
-    conversion = convert(agent_script(changes))
-    (step,) = (s for s in conversion.steps if s.transform.name == "one-graph")
+    step = turn("one-graph", agent_script(changes), ("inline", "tensor-lr"))
     assert isinstance(step.outcome, (Applied, Skipped))
-    return step.outcome, conversion.source
+    return step.outcome, step.after
 
 
 CRITIC_ADAM = "        self.critic_optimizer = torch.optim.Adam(self.critic.parameters(), lr=1e-3)\n"
@@ -116,6 +116,6 @@ def test_a_frozen_network_compiled(changes: dict[str, str], tmp_path: Path) -> N
 def test_a_trained_number_in_float64(made: str, held: bool) -> None:
     """torch.compile takes it for a number of Python's, and trains it not at all: seen with torch 2.13."""
     changes = {key: text.replace("torch.zeros(1, requires_grad=True)", made) for key, text in THIRD.items()}
-    conversion = convert(agent_script(changes))
+    conversion = converted_by(agent_script(changes), "inline", "tensor-lr", "one-graph", "compile")
     assert any("trains a number in float64" in str(s.outcome) for s in conversion.steps) == held
     assert ("update = torch.compile(update" in conversion.source) != held

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from agent_script import THAW, agent_script
-from cases import turn
+from cases import converted_by, turn
 from family import STANDINS
 from replay_script import PARTS as PARTS_OF_REPLAY
 from replay_script import changed, from_library, replay
@@ -469,7 +469,8 @@ def test_replay_is_for_libraries() -> None:
 
 def captured(source: str) -> set[str]:
     """What is replayed under --cudagraphs."""
-    return set(re.findall(r"(\w+) = CudaGraphModule", convert(source).source))
+    conversion = converted_by(source, "acting", "policy", "replay", "one-graph", "cudagraphs")
+    return set(re.findall(r"(\w+) = CudaGraphModule", conversion.source))
 
 
 def test_updates_are_captured() -> None:
@@ -909,10 +910,9 @@ def moved_targets(changes: dict[str, str]) -> tuple[Applied | Skipped, str]:
     """What becomes of a script whose agent moves a target network by a loop."""
     changes = {TAU: f"{TAU}        self.tau = 0.01\n", "<moves>": MOVES, **changes}
     changes["<thaw>"] = THAW + changes.pop("<moves>")
-    conversion = convert(agent_script(changes))
-    (outcome,) = (s.outcome for s in conversion.steps if s.transform.name == "target-update")
-    assert isinstance(outcome, (Applied, Skipped))
-    return outcome, conversion.source
+    step = turn("target-update", agent_script(changes), ("inline",))
+    assert isinstance(step.outcome, (Applied, Skipped))
+    return step.outcome, step.after
 
 
 def in_function(parts: dict[str, str], given: str = "") -> str:

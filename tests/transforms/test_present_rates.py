@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from cases import NoOp, turn
+from cases import NoOp, converted_by, turn
 from scripts import PARTS, edited, script
 
 from transformer import Applied, Skipped, convert
@@ -100,7 +100,7 @@ def test_two_optimizers(optimize: str, wrapped: str, held: str) -> None:
     report = "\n".join(f"print({name}.state_dict())" for name in kept)
     anneal = "\n".join(f"{name}.param_groups[0]['lr'] = 1 / iteration" for name in ("first", "second"))
     parts = {"optimizer": made, "optimize": optimize, "report": report, "anneal": anneal}
-    source = convert(script({**PLAIN, **parts})).source
+    source = converted_by(script({**PLAIN, **parts}), "tensor-lr", "one-graph", "compile").source
     expected = wrapped if held == "both" else "first"
     assert f"update = at_present_rate(torch.compile(update, options=options), {expected})" in source
 

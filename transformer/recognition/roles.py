@@ -203,7 +203,12 @@ class Roles:
 
         A method of that name of a network computes something else.
         """
-        return calls_method(node, "step") and not self._networks.computes(node)
+        return node in self._step_calls
+
+    @cached_property
+    def _step_calls(self) -> frozenset[ast.AST]:
+        calls = (call for call in self.tree.of(ast.Call) if calls_method(call, "step"))
+        return frozenset(call for call in calls if not self._networks.computes(call))
 
     @cached_property
     def env_steps(self) -> tuple[ast.Call, ...]:
