@@ -70,7 +70,10 @@ def over_the_same_array(draws: random.Random, source: str) -> tuple[str, str]:
     for view in draws.choices(KEEP_SHAPE, k=2):
         made = put(made, view)
     source, copies = re.subn(r"return self.state.copy\(\)", "return self.state", source)
-    pattern = r"torch\.Tensor\((envs\.reset\(\)|(?:self\.)?next_obs)\)\.to\(((?:self\.)?device)\)"
+    name = draws.choice(("seen", r"\1"))  # the array's variable: one of its own, or the tensor's
+    source = re.sub(r"((?:self\.)?next_obs)(?=, reward, done, info = )", name, source)
+    source = re.sub(r"(?<=torch\.Tensor\()((?:self\.)?next_obs)(?=\))", name, source)
+    pattern = r"torch\.Tensor\((envs\.reset\(\)|seen|(?:self\.)?next_obs)\)\.to\(([\w.]+)\)"
     source, tensors = re.subn(pattern, lambda m: put(m[1], made.replace("device", m[2])), source)
     assert (copies, tensors) == (2, 2)
     return source, f"observes the same array by {made}"
