@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 
 from transformer.conversion.result import Conversion, Skipped, Step
 from transformer.conversion.together import ONE_FILE
-from transformer.conversion.told import Left, counts, depending, left_as_it_was
+from transformer.conversion.told import Left, counts, depending, in_general, left_as_it_was
 from transformer.diff.blame import Origin, blame
 from transformer.diff.compare import Departure, Diff, Row, Stats, compare
 from transformer.diff.folding import Fold, fold
@@ -219,7 +219,9 @@ def _step_views(conversion: Conversion, table: _LineTable) -> list[StepView]:
                 places=tuple(excerpts(conversion.original, step.outcome.reason))
                 if isinstance(step.outcome, Skipped) and step.outcome.left_as_it_was
                 else (),
-                costs=step.transform.costs if isinstance(step.outcome, Skipped) and step.outcome.left_as_it_was else "",
+                costs=in_general(step.transform.costs)
+                if isinstance(step.outcome, Skipped) and step.outcome.left_as_it_was
+                else "",
                 notes=chapter.notes if chapter else (),
                 lines_before=len(outline(step.before).lines),
                 lines_after=len(outline(step.after).lines),
