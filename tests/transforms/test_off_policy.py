@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from agent_script import THAW, agent_script
-from cases import converted_by, turn
+from cases import turn
 from family import STANDINS
 from replay_script import PARTS as PARTS_OF_REPLAY
 from replay_script import changed, from_library, replay
@@ -469,8 +469,7 @@ def test_replay_is_for_libraries() -> None:
 
 def captured(source: str) -> set[str]:
     """What is replayed under --cudagraphs."""
-    conversion = converted_by(source, "acting", "policy", "replay", "one-graph", "cudagraphs")
-    return set(re.findall(r"(\w+) = CudaGraphModule", conversion.source))
+    return set(re.findall(r"(\w+) = CudaGraphModule", convert(source).source))
 
 
 def test_updates_are_captured() -> None:

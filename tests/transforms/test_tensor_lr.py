@@ -2,7 +2,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from cases import FLAGS, NoOp, Rewrite, converted_by
+from cases import FLAGS, NoOp, Rewrite
 from scripts import edited, script
 
 from transformer import Applied, Skipped, convert
@@ -552,7 +552,7 @@ ESCAPES = {
 def test_rate_that_may_change_unseen_is_in_no_graph(parts: dict[str, str]) -> None:
     # A CUDA graph would step at the rate of its capture for ever
     plain = {"anneal": "", "report": "print(v_loss.item(), approx_kl.item())", "metrics": ""}
-    conversion = converted_by(script({**plain, **parts}), "tensor-lr", "one-graph", "shuffle", "cudagraphs")
+    conversion = convert(script({**plain, **parts}))
     outcomes = {s.transform.name: s.outcome for s in conversion.steps}
     assert isinstance(outcomes["tensor-lr"], Skipped), outcomes["tensor-lr"]
     assert isinstance(outcomes["one-graph"], Skipped)

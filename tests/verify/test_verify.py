@@ -235,7 +235,7 @@ def test_an_original_that_does_not_repeat_itself(
 @pytest.mark.parametrize(
     ("lacking", "message"),
     [
-        ({"steps": ()}, "never steps a torch optimizer"),
+        ({"steps": ()}, "stepped no torch optimizer"),
         ({"actions": ()}, "never calls step"),
     ],
 )

@@ -110,7 +110,7 @@ def test_a_script_that_cannot_be_converted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("print('trains nothing')\n", "never steps a torch optimizer"),
+        ("print('trains nothing')\n", "stepped no torch optimizer"),
         (edited("envs = Walk()", "envs = Walk(); raise ValueError('no walk today')"), "ValueError: no walk today"),
         (edited("envs = Walk()", "raise SystemExit(3)"), "script.py failed: the script ended with exit status 3"),
     ],

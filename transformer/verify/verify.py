@@ -706,6 +706,9 @@ def _not_run(name: str, reason: str) -> Pending:
 
 def _check_usable(original: Recording) -> None:
     if not original.steps:
-        raise CannotVerify("the original never steps a torch optimizer, so there is no training to compare")
+        raise CannotVerify(
+            "the original stepped no torch optimizer in what was run of it, so there is no training to compare; if it "
+            "starts later, let it start earlier (--learning-starts), or run more of it (--iterations)"
+        )
     if not original.actions:
         raise CannotVerify("the original never calls step(action) on an environment, so there is no rollout to compare")

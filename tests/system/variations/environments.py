@@ -56,7 +56,7 @@ VARIATIONS = [
         },
         {
             "gae-hoist": "1.0 - next_done is not known to be float32",
-            "transfers": "no blocking transfer",
+            "transfers": "the rollout moves nothing to the device that is known to be an array",
             "host-arrays": "the environment returns tensors",
         },
     ),
