@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
 import sleeper
 from click.testing import CliRunner
 from sleeper import edited
@@ -75,7 +74,8 @@ def test_only_a_run_that_waits_tells_the_phases_apart(tmp_path: Path) -> None:
     waited, not_waited = (timed(tmp_path, synchronise=s) for s in (True, False))
     assert waited.split["update"] * STEPS >= UPDATE
     assert not_waited.split["update"] * STEPS < 0.1 * UPDATE
-    assert not_waited.split["rollout"] - waited.split["rollout"] == pytest.approx(UPDATE / STEPS, rel=0.5)
+    # A busy machine lengthens either; without the update, the difference would be about 0
+    assert not_waited.split["rollout"] - waited.split["rollout"] > 0.5 * UPDATE / STEPS
     assert waited.cuda == "GPU of sleeps"
     assert (waited.memory["cuda_allocated_mib"], waited.memory["cuda_reserved_mib"]) == (3, 5)
 
