@@ -73,7 +73,8 @@ def apply(state: State) -> Rewrite:
             f"line {named.lineno} names the device, but the training loop's scope moves nothing to it: "
             "write `network.to(device)` above the loop"
         )
-    reasons = _obstacles(roles)
+    even = _evenness(roles)
+    reasons = _obstacles(roles, even)
     notes = tuple(f"{name}() is not captured: {why}" for name, why in reasons.items() if why)
     if all(reasons.values()):
         raise Skip("; ".join(notes) or "no function")
@@ -96,7 +97,7 @@ def apply(state: State) -> Rewrite:
             compile=facts.flags["compile"],
             functions=[name for name in captured if name not in apart],
             update=update.name if update and update.name in captured else None,
-            even=_evenness(roles),
+            even=even,
         ),
         gap=1,
     )
@@ -134,8 +135,8 @@ def _is_own_attribute(tree: Tree, node: ast.expr) -> bool:
     return own and tree.class_of_self(node.value, tree.scope_of(node)) is not None  # type: ignore[attr-defined]
 
 
-def _obstacles(roles: Roles) -> dict[str, str | None]:
-    """The functions that might be captured, each with the reason against it."""
+def _obstacles(roles: Roles, even: str | None) -> dict[str, str | None]:
+    """The functions that might be captured, each with the reason against it; `even` is as by :func:`_evenness`."""
     facts, capture = roles.history, Capture(roles)
     checked = computes_to_check(roles.tree)
     checks = None if checked is None else f"{roles.tree.text(checked)} checks its arguments on the host"
@@ -155,7 +156,7 @@ def _obstacles(roles: Roles) -> dict[str, str | None]:
             if role == "update" and not facts.static_update:
                 why = why or "it branches on a tensor's value"
             why = why or capture.obstacle(roles.tree.definition(function.name))
-            if role == "update" and _evenness(roles) is None:
+            if role == "update" and even is None:
                 why = why or "whether its last minibatch is smaller cannot be told above the training loop"
             found[function.name] = why
     for name in facts.updates:

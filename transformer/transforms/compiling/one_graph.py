@@ -456,7 +456,7 @@ def _plain_update(roles: Roles, function: ast.FunctionDef) -> list[_Pass]:
             raise Skip(f"line {node.lineno} uses single gradients")
         if isinstance(node, (ast.Name, ast.Attribute)) and "torch.distributed" in (tree.qualified(node) or ""):
             raise Skip(f"line {node.lineno} talks to other processes")
-        if roles.is_step(node) or calls_method(node, *(name for name in ORDER if name != "step")):
+        if calls_method(node, *ORDER) and (node.func.attr != "step" or roles.is_step(node)):
             calls.append(node)
     calls.sort(key=lambda c: (c.lineno, c.col_offset))
     passes = _passes(calls)
