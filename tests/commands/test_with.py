@@ -75,14 +75,29 @@ def test_a_given_file_is_never_overwritten() -> None:
 
 
 def test_a_refusal_names_file_and_line() -> None:
-    Path("agent.py").write_text(f"{NETWORK}\n\nNAME = __name__\nprint(NAME)\n")
+    Path("agent.py").write_text(f"{NETWORK}\n\nimport sys\nsys.modules\n")
     done = run("train.py", "--with", "agent.py", "-o", "lean.py")
     assert done.exit_code == 1
-    assert "agent.py:21:8: LC009 `__name__` is specific to agent.py" in done.stderr
+    assert "agent.py:22:1: LC009 `sys.modules` looks things up by module" in done.stderr
     assert not Path("lean.py").exists()
     found = json.loads(run("train.py", "--with", "agent.py", "-o", "lean.py", "--format", "json").stdout)
     (finding,) = found["scripts"][0]["diagnostics"]
-    assert (finding["file"], finding["line"], finding["code"]) == ("agent.py", 21, "LC009")
+    assert (finding["file"], finding["line"], finding["code"]) == ("agent.py", 22, "LC009")
+
+
+def test_a_file_that_stays_is_told_of() -> None:
+    Path("agent.py").write_text(f"{NETWORK}\n\nNAME = __name__\nprint(NAME)\n")
+    done = run("train.py", "--with", "agent.py", "-o", "lean.py")
+    assert done.exit_code == 0, done.output
+    assert "agent.py stays as it is, and must be found where the result runs: `__name__` is specific" in " ".join(
+        done.stdout.split()
+    )
+    assert "--with" not in done.stdout
+    assert "from agent import Agent" in Path("lean.py").read_text()
+    (line,) = (n for n, line in enumerate(Path("train.py").read_text().split("\n"), 1) if line.startswith("from agent"))
+    blamed = run("blame", "train.py", "--with", "agent.py").stdout.splitlines()
+    (imports,) = (line for line in blamed if "from agent import Agent" in line)
+    assert imports.split()[0] == str(line)
 
 
 def test_diff_tells_of_it_first() -> None:

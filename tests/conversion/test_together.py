@@ -86,7 +86,7 @@ def printed(folder: Path, code: str) -> str:
     """The output of a script in a folder."""
     path = folder / "ran.py"
     path.write_text(code)
-    done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, str(path)], cwd=folder, capture_output=True, text=True, check=False)
     path.unlink()
     assert not done.returncode, done.stderr
     return done.stdout
@@ -251,14 +251,6 @@ REFUSED = {
         {"train.py": TRAIN, "agent.py": "x = 1\n"},
         ["train.py:1: LC009 agent.py has no name `Agent`"],
     ),
-    "its own file": (
-        {"train.py": TRAIN, "agent.py": f"{AGENT}print(__file__)\n"},
-        ["agent.py:3: LC009 `__file__` is specific to agent.py, and would differ in one file"],
-    ),
-    "its own name": (
-        {"train.py": TRAIN, "agent.py": f"import logging\nlogger = logging.getLogger(__name__)\n{AGENT}"},
-        ["agent.py:2: LC009 `__name__` is specific to agent.py, and would differ in one file"],
-    ),
     "all names": (
         {"train.py": f"{TRAIN}print(len(globals()))\nprint(locals())\n", "agent.py": AGENT},
         [
@@ -272,19 +264,6 @@ REFUSED = {
             "train.py:1: LC009 modules are imported by names that are computed at run time",
             "train.py:5: LC009 `sys.path` is changed, so that it is not known which files are imported",
         ],
-    ),
-    "a text that imports": (
-        {"train.py": f"{TRAIN}register(entry_point='agent:Agent')\n", "agent.py": AGENT},
-        ["train.py:3: LC009 the string 'agent:Agent' may be used to import agent.py again"],
-    ),
-    "another importer": (
-        {
-            "train.py": f"{TRAIN}import utils\n",
-            "agent.py": AGENT,
-            "utils.py": "import more\n",
-            "more.py": "x = 1\nimport agent\n",
-        },
-        ["more.py:2: LC009 also imports agent.py: give this file with --with as well"],
     ),
     "an importer of the script": (
         {"train.py": f"{TRAIN}import utils\n", "agent.py": AGENT, "utils.py": "def f():\n    import train\n"},
@@ -318,45 +297,25 @@ REFUSED = {
         {"train.py": "import agent\nagent = agent.Agent()\n", "agent.py": AGENT},
         ["train.py:2: LC009 `agent` is agent.py, and also something else"],
     ),
-    "a whole object that is saved": (
-        {
-            "train.py": "import torch\nfrom agent import Agent\na = Agent().to('cpu')\ntorch.save({'a': a}, 'a.pt')\n",
-            "agent.py": AGENT,
-        },
-        ["train.py:4: LC009 `{'a': a}` is saved with the name of the module of its class: save a state_dict()"],
-    ),
-    "an object that saves itself": (
-        {
-            "train.py": TRAIN,
-            "agent.py": "import torch\nclass Agent:\n    def save(self):\n        torch.save(self, 'a.pt')\n",
-        },
-        ["agent.py:4: LC009 `self` is saved with the name of the module of its class: save a state_dict()"],
-    ),
-    "annotations that become texts": (
-        {"train.py": f"from __future__ import annotations\n{TRAIN}", "agent.py": "class Agent:\n    x: int = 1\n"},
-        [
-            "agent.py:2: LC009 `from __future__ import annotations` is in train.py only, and changes "
-            "what annotations mean"
-        ],
-    ),
     "a name that is printed": (
         {"train.py": 'from agent import Agent as A\nprint(f"{A=}")\n', "agent.py": AGENT},
         [
-            "train.py:2: LC009 `A` is handed on, and is shown as of agent.py where it is printed or saved",
             "train.py:2: LC009 `A` is written in a way that is not rewritten",
         ],
     ),
-    "a class that is printed": (
-        {"train.py": "import agent\nfor kind in (agent.Agent, int):\n    print(kind)\n", "agent.py": AGENT},
-        ["train.py:2: LC009 `agent.Agent` is handed on, and is shown as of agent.py where it is printed or saved"],
+    "the module of a class": (
+        {"train.py": f"{TRAIN}print(Agent.__module__)\n", "agent.py": f"{AGENT}print(__name__)\n"},
+        ["train.py:3: LC009 `__module__` would differ in one file"],
     ),
-    "a class that is a default": (
-        {"train.py": "from agent import f\nf()\n", "agent.py": f"{AGENT}\ndef f(of=Agent):\n    print(locals())\n"},
-        ["agent.py:4: LC009 `Agent` is handed on, and is shown as of agent.py where it is printed or saved"],
+    "what a file finds by itself, in the script": (
+        {"train.py": f"{TRAIN}exec('print(Agent)')\n", "agent.py": AGENT},
+        ["train.py:3: LC009 `exec` is specific to train.py, and would differ in one file"],
     ),
-    "a class that an object keeps": (
-        {"train.py": f"{TRAIN}Agent.kind: type = Agent\nprint(Agent.kind)\n", "agent.py": AGENT},
-        ["train.py:3: LC009 `Agent` is handed on, and is shown as of agent.py where it is printed or saved"],
+    "an importer of the script, and of the file": (
+        {"train.py": f"{TRAIN}import utils\n", "agent.py": AGENT, "utils.py": "import agent\nimport train\n"},
+        [
+            "utils.py:2: LC009 also imports train.py: give this file with --with as well",
+        ],
     ),
     "a notebook": (
         {"train.py": TRAIN, "agent.py": '{"cells": [], "nbformat": 4}'},
@@ -434,6 +393,139 @@ class TestRefusals:
         assert (warning.line, warning.code, warning.file) == (4, "LC103", "")
 
 
+IMPORT = "from agent import Agent\n"
+PICKLED = "import pickle, pickletools\nprint([a for _, a, _ in pickletools.genops(open('a', 'rb').read())])\n"
+SAVES = "import pickle\nwith open('a', 'wb') as file:\n    pickle.dump(a, file)\n"
+STAYING: dict[str, tuple[dict[str, str], str]] = {
+    "its own file": (
+        {"train.py": f"{IMPORT}print(Agent.here)\n", "agent.py": "class Agent:\n    here = __file__\n"},
+        f"{IMPORT}\n\nprint(Agent.here)\n",
+    ),
+    "its own name, while it is executed": (
+        {"train.py": f"print(0)\n{IMPORT}print(1, Agent)\n", "agent.py": f"print(__name__)\n{AGENT}"},
+        "print(0)\n\n\nfrom agent import Agent\n\n\nprint(1, Agent)\n",
+    ),
+    "what is executed, and not needed": (
+        {
+            "train.py": "from agent import Agent\nimport twice\nprint(Agent, twice.two)\n",
+            "agent.py": f"from shout import loud\n{AGENT}",
+            "shout.py": "import sys\nprint(sys.byteorder, __name__)\nloud = 1\n",
+            "twice.py": "two = 2\n",
+        },
+        "from agent import Agent\n\n\n# From twice.py\ntwo = 2\n\n\nprint(Agent, two)\n",
+    ),
+    "a text that imports": (
+        {"train.py": f"{IMPORT}print('agent:Agent', Agent())\n", "agent.py": f"{AGENT}    __repr__ = lambda s: 'A'\n"},
+        f"{IMPORT}\n\nprint('agent:Agent', Agent())\n",
+    ),
+    "another importer": (
+        {
+            "train.py": f"{IMPORT}import more\nprint(more.agent.Agent is Agent)\n",
+            "agent.py": AGENT,
+            "more.py": "import agent\n",
+        },
+        f"import more\n{IMPORT}\n\nprint(more.agent.Agent is Agent)\n",
+    ),
+    "an object that is saved": (
+        {"train.py": f"{IMPORT}a = {{'it': Agent()}}\n{SAVES}{PICKLED}", "agent.py": AGENT},
+        "from agent import Agent\n\n\na = {'it': Agent()}\n",
+    ),
+    "what an object that is saved may hold": (
+        {
+            "train.py": f"import twice\nfrom agent import Agent\na = Agent(twice.double)\n{SAVES}{PICKLED}",
+            "agent.py": "class Agent:\n    def __init__(self, by):\n        self.by = by\n",
+            "twice.py": "def double(x):\n    return 2 * x\n",
+        },
+        "from twice import double\nfrom agent import Agent\n",
+    ),
+    "an object that saves itself": (
+        {
+            "train.py": f"{IMPORT}Agent().save()\n{PICKLED}",
+            "agent.py": "import pickle\nclass Agent:\n    def save(self):\n        with open('a', 'wb') as file:\n"
+            "            pickle.dump(self, file)\n",
+        },
+        "from agent import Agent\n",
+    ),
+    "annotations that become texts": (
+        {
+            "train.py": f"from __future__ import annotations\n{IMPORT}print(Agent.__annotations__)\n",
+            "agent.py": "class Agent:\n    x: int = 1\n",
+        },
+        f"from __future__ import annotations\n{IMPORT}\n\nprint(Agent.__annotations__)\n",
+    ),
+    "a class that is printed": (
+        {"train.py": "import agent\nfor kind in (agent.Agent, int):\n    print(kind)\n", "agent.py": AGENT},
+        "from agent import Agent\n\n\nfor kind in (Agent, int):\n    print(kind)\n",
+    ),
+    "a class that is a default": (
+        {"train.py": "from agent import *\nf()\n", "agent.py": f"{AGENT}\ndef f(of=Agent):\n    print(locals())\n"},
+        "from agent import f\n\n\nf()\n",
+    ),
+    "a class that an object keeps": (
+        {"train.py": f"{IMPORT}Agent.kind: type = Agent\nprint(Agent.kind)\n", "agent.py": AGENT},
+        f"{IMPORT}\n\nAgent.kind: type = Agent\nprint(Agent.kind)\n",
+    ),
+    "a class that is a key": (
+        {"train.py": f"{IMPORT}made = {{}}\nmade[Agent] = 1\nprint(made)\n", "agent.py": AGENT},
+        f"{IMPORT}\n\nmade = {{}}\nmade[Agent] = 1\nprint(made)\n",
+    ),
+    "what its package executes": (
+        {
+            "train.py": "from nets.agent import Agent\nprint(Agent)\n",
+            "nets/__init__.py": "from .size import N\n",
+            "nets/size.py": "N = 2\n",
+            "nets/agent.py": "from . import N\nclass Agent:\n    n = N\n",
+        },
+        "from nets.agent import Agent\n\n\nprint(Agent)\n",
+    ),
+}
+"""Files that are told apart from one file by what they do, and the beginning of what is written."""
+
+
+def written(one: OneFile, text: str) -> str:
+    assert one.staying is not None
+    return "".join(line for line, _ in one.staying.written(text, 120))
+
+
+class TestStaying:
+    @pytest.mark.parametrize("files, begins", STAYING.values(), ids=STAYING)
+    def test_the_file_is_imported(self, files: dict[str, str], begins: str, tmp_path: Path) -> None:
+        one = join(tmp_path, files, *(name for name in files if name not in ("train.py", "more.py")))
+        text = written(one, one.text)
+        assert text.startswith(begins)
+        assert printed(tmp_path, text) == printed(tmp_path, files["train.py"])
+
+    def test_the_other_files_are_merged(self, tmp_path: Path) -> None:
+        files = {
+            "train.py": "import torch\nfrom agent import Agent\nfrom where import HERE\n\nprint(Agent(), HERE)\n",
+            "agent.py": "import math\n\n\n# It acts.\nclass Agent:\n    __repr__ = lambda self: str(math.pi)\n",
+            "where.py": "# Where it is\n\nimport os\n\n# The folder\nHERE = os.path.dirname(__file__)\n",
+        }
+        one = join(tmp_path, files, "agent.py", "where.py")
+        text = written(one, one.text)
+        assert "# It acts.\nclass Agent" in text
+        assert "from where import HERE\n" in text
+        assert "Where" not in text
+        assert "folder" not in text
+        assert "import os" not in text
+        assert one.files == (str(tmp_path / "agent.py"),)
+        assert printed(tmp_path, text) == printed(tmp_path, files["train.py"])
+
+    def test_what_changes_it_is_held(self, tmp_path: Path) -> None:
+        one = join(tmp_path, {"train.py": f"{IMPORT}print(Agent)\n", "agent.py": AGENT})
+        assert one.staying is not None
+        assert one.staying.changed(one.text) is None
+        assert one.staying.changed(f"{one.text}x = 1\n") is None
+        why = one.staying.changed(one.text.replace("    pass", "    size = 1"))
+        assert why is not None
+        assert "agent.py, which stays a file of its own: `Agent` is handed on" in why
+
+    def test_new_lines_stay_beside_it(self, tmp_path: Path) -> None:
+        one = join(tmp_path, {"train.py": f"import torch\n{IMPORT}print(Agent)\n", "agent.py": AGENT})
+        text = written(one, one.text.replace("import torch\n", "import math\nimport torch\n") + "print(math.pi)\n")
+        assert text == f"import math\nimport torch\n{IMPORT}\n\nprint(Agent)\nprint(math.pi)\n"
+
+
 class TestConversion:
     def files(self) -> dict[str, str]:
         return {
@@ -469,6 +561,17 @@ class TestConversion:
         line = network.splitlines().index("        self.calls = 1") + 1
         reasons = [getattr(step.outcome, "reason", "") for step in conversion.steps]
         assert any(f"line {line} of {tmp_path / 'agent.py'}" in reason for reason in reasons), reasons
+
+    def test_a_network_whose_class_is_handed_on(self, tmp_path: Path) -> None:
+        files = self.files()
+        files["train.py"] = files["train.py"].replace("Agent(", "(lambda of, *args: of(*args))(Agent, ")
+        path = write(tmp_path, files)
+        _, conversion = convert_script(str(path), [tmp_path / "agent.py"])
+        assert conversion.converted
+        assert conversion.beside == (tmp_path / "agent.py",)
+        assert all("from agent import Agent\n" in state for state in conversion.states)
+        assert len(conversion.brought) == conversion.states[1].count("\n")
+        assert "class Agent" not in "".join(conversion.states)
 
     def test_findings_are_placed_in_the_files(self, tmp_path: Path) -> None:
         path = write(tmp_path, {"train.py": "from agent import f\n\nf()\n", "agent.py": "def f():\n    pass\n"})

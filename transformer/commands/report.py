@@ -100,7 +100,8 @@ class Result:
         """Files next to the script that it imports and that may contain parts of the training; only if it is a file."""
         path, code = Path(self.script), self.conversion.source if self.done else self.conversion.original
         known = path.is_file() and unparsable(code) is None
-        return list(map(str, not_looked_into(code, path.parent))) if known else []
+        found = not_looked_into(code, path.parent) if known else []
+        return [str(file) for file in found if file.resolve() not in self.conversion.beside]
 
     @property
     def stats(self) -> Stats:

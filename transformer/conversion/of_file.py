@@ -14,6 +14,7 @@ from transformer.conversion.settings import settings_of
 from transformer.conversion.together import ONE_FILE
 from transformer.conversion.together.gathered import NotImported
 from transformer.conversion.together.one_file import OneFile, one_file
+from transformer.conversion.together.staying import Staying
 from transformer.recognition.refusals import Unconvertible
 from transformer.syntax import text
 from transformer.syntax.diagnostics import at
@@ -91,24 +92,48 @@ def convert_together(
         return Conversion(script.content, (), (at(None, "LC009", why),))
     if one is None:
         return pipeline.convert(script.content, **arguments)
-    conversion = pipeline.convert(one.text, **arguments)
+    staying = one.staying
+    conversion = pipeline.convert(one.text, held=None if staying is None else staying.changed, **arguments)
     if not conversion.steps:
         return replace(conversion, original=script.content, diagnostics=tuple(map(one.placed, conversion.diagnostics)))
     found = (*one.warnings, *map(one.placed, conversion.diagnostics))
-    notes = (f"From {', '.join(one.files)}.",)
-    steps = (Step(ONE_FILE, Applied(notes), script.content, one.text), *(_told(step, one) for step in conversion.steps))
-    return replace(
-        conversion, original=script.content, steps=steps, diagnostics=tuple(sorted(found)), brought=one.origins
+    conversion = replace(
+        conversion,
+        original=script.content,
+        steps=(_merging(script, one), *(_told(step, one) for step in conversion.steps)),
+        diagnostics=tuple(sorted(found)),
+        brought=one.origins,
     )
+    return conversion if staying is None else _with_files_apart(conversion, staying, one, arguments["line_length"])
+
+
+def _merging(script: text.Text, one: OneFile) -> Step:
+    """The step that merges files into the script."""
+    notes = [f"From {', '.join(one.files)}."] if one.files else []
+    if one.staying is not None:
+        notes.append(one.staying.note)
+    brief = "" if one.files else "what other files define is imported by its name"
+    return Step(ONE_FILE, Applied(tuple(notes), brief), script.content, one.text)
+
+
+def _with_files_apart(conversion: Conversion, staying: Staying, one: OneFile, width: int) -> Conversion:
+    """A conversion whose states import the files that stay files of their own."""
+    merging, *others = conversion.steps
+    texts = {state: staying.written(state, width) for state in (one.text, *(step.after for step in others))}
+    written = {state: "".join(line for line, _ in lines) for state, lines in texts.items()}
+    steps = [replace(merging, after=written[one.text])]
+    steps += [replace(step, before=written[step.before], after=written[step.after]) for step in others]
+    brought = tuple(staying.origins.get(line) or one.origins[n] for line, n in texts[one.text])
+    return replace(conversion, steps=tuple(steps), brought=brought, beside=staying.files)
 
 
 def _told(step: Step, one: OneFile) -> Step:
     """A step whose messages refer to the lines of the original files."""
     outcome = step.outcome
-    if isinstance(outcome, Applied):
-        return replace(step, outcome=replace(outcome, notes=tuple(map(one.told, outcome.notes))))
-    return (
-        replace(step, outcome=replace(outcome, reason=one.told(outcome.reason)))
-        if isinstance(outcome, Skipped)
-        else step
-    )
+    if not isinstance(outcome, (Applied, Skipped)):
+        return step
+    headlines = tuple(map(one.told, outcome.headlines))
+    if isinstance(outcome, Skipped):
+        return replace(step, outcome=replace(outcome, reason=one.told(outcome.reason), headlines=headlines))
+    notes, left = (tuple(map(one.told, sentences)) for sentences in (outcome.notes, outcome.left))
+    return replace(step, outcome=replace(outcome, notes=notes, headlines=headlines, left=left))

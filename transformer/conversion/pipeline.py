@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import gc
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple
@@ -56,6 +56,7 @@ def convert(
     fuse_envs: bool = False,
     target: Target = "any",
     line_length: int = DEFAULT_LINE_LENGTH,
+    held: Callable[[str], str | None] | None = None,
 ) -> Conversion:
     """Convert one script.
 
@@ -72,6 +73,7 @@ def convert(
         fuse_envs: let it step SyncVectorEnv and known wrappers with fewer numpy calls.
         target: the kind of machine that the converted script runs on.
         line_length: the maximum width of emitted lines.
+        held: tells why a transform must not write a text, if for any reason.
 
     Returns:
         every state of the script, every transform's outcome, and the diagnostics. A script that cannot be
@@ -90,6 +92,8 @@ def convert(
         "fuse_envs": fuse_envs,
     }
     asked = Asked(chosen_names(select, ignore, **options), target)
+    if held is not None:
+        asked = replace(asked, held=held)
     if source.startswith(BYTE_ORDER_MARK):  # the text was decoded with its byte order mark
         return _marked(_convert(source[1:], asked, line_length, as_selected=select is not None))
     return _convert(source, asked, line_length, as_selected=select is not None)
@@ -321,6 +325,8 @@ def _turn(transform: Transform, state: State, steps: Sequence[Step]) -> _Turn:
                 outcome = Skipped("nothing to change", "not needed")
             elif (why := _other_meaning(state, after.tree, gathers=transform in GATHERING)) is not None:
                 outcome, after, warnings = Skipped(state.in_original(why)), state, ()
+            elif (why := state.history.asked.held(after.tree.code)) is not None:
+                outcome, after, warnings = Skipped(why), state, ()
     if after is not state:
         state.roles.forget()
     return _Turn(after, Step(info, outcome, before, after.tree.code), warnings)

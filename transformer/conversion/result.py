@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TypeAlias
 
 from transformer.syntax.diagnostics import Diagnostic, with_code
@@ -102,6 +103,8 @@ class Conversion:
     brought: tuple[tuple[str, int], ...] = ()
     """For each line of the state after the first step, where that brought files in: the file as the user named it,
     nothing for the script itself, and the line there."""
+    beside: tuple[Path, ...] = ()
+    """The given files that stay files of their own, and are imported from where they are."""
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:

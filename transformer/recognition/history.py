@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 
@@ -31,6 +31,8 @@ class Asked:
     """The device that the script will run on, cpu or cuda; None for either."""
     captures: bool | None = None
     """Whether a CUDA graph holds any part of the script; None if no run has determined it."""
+    held: Callable[[str], str | None] = field(default=lambda text: None, compare=False)
+    """Why a state of the script must not be, if for any reason."""
 
 
 @dataclass(frozen=True)

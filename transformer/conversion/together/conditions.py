@@ -10,6 +10,7 @@ from transformer.conversion.imported_files import Import, named
 from transformer.conversion.together.gathered import Gathered, refusal
 from transformer.conversion.together.meanings import Meanings
 from transformer.conversion.together.modules import File, read_file
+from transformer.conversion.together.needed import bound_names
 from transformer.facts.lookups import OF_CALLER, lookups
 from transformer.syntax.diagnostics import Diagnostic
 from transformer.syntax.imports import is_future
@@ -35,16 +36,21 @@ PICKLES = (
 
 
 def problems(gathered: Gathered, meanings: Meanings) -> Iterator[Diagnostic]:
-    """Why the merged file is not shown to do the same as the separate ones."""
+    """Why the merged file is not shown to do the same as the separate ones, whichever of them stay as they are."""
     for file in gathered.all_files:
-        yield from _own_names(file, file is gathered.script)
         yield from _found_by_name(gathered, file)
         yield from _uses_of_imports(gathered, meanings, file)
+    yield from meanings.clashes()
+
+
+def grounds(gathered: Gathered, meanings: Meanings) -> Iterator[tuple[File, Diagnostic]]:
+    """Why files must stay files of their own, and not be merged into the script."""
+    for file in gathered.all_files:
+        yield from ((file, why) for why in _own_names(file, file is gathered.script))
         yield from _named_in_texts(gathered, meanings, file)
-        yield from _pickled(gathered, file)
+        yield from _pickled(gathered, meanings, file)
         yield from _classes_as_values(gathered, meanings, file)
     yield from _annotations(gathered)
-    yield from meanings.clashes()
     yield from _other_importers(gathered, meanings)
 
 
@@ -74,9 +80,6 @@ def _own_names(file: File, is_script: bool) -> Iterator[Diagnostic]:
     for function in tree.root.body:
         if isinstance(function, ast.FunctionDef) and function.name in OWN:
             yield refusal(file, function, f"`{function.name}` is called for names that {file.name} lacks")
-    for attribute in tree.of(ast.Attribute):
-        if attribute.attr == "__module__":
-            yield refusal(file, attribute, "`__module__` would differ in one file")
 
 
 def _asks_for_one(tree: Tree, call: ast.AST) -> bool:
@@ -96,6 +99,8 @@ def _found_by_name(gathered: Gathered, file: File) -> Iterator[Diagnostic]:
         if any(m.partition(".")[0] in LOADERS for m in modules):
             yield refusal(file, stmt, "modules are imported by names that are computed at run time")
     for node in (*file.tree.of(ast.Attribute), *file.tree.of(ast.Name)):
+        if isinstance(node, ast.Attribute) and node.attr == "__module__":
+            yield refusal(file, node, "`__module__` would differ in one file")
         what = file.tree.qualified(node)
         if what in BY_NAME:
             yield refusal(file, node, f"`{what}` looks things up by module, and one file has no other modules")
@@ -220,17 +225,20 @@ def _is_written(file: File, node: ast.expr, text: str) -> bool:
     return file.tree.code[start:end] == text
 
 
-def _named_in_texts(gathered: Gathered, meanings: Meanings, file: File) -> Iterator[Diagnostic]:
+def _named_in_texts(gathered: Gathered, meanings: Meanings, file: File) -> Iterator[tuple[File, Diagnostic]]:
     """Strings such as `agent:Agent`, by which libraries import."""
     for module in gathered.files:
         stem = re.escape(module.path.parent.name if module.path.name == "__init__.py" else module.path.stem)
         for node in file.tree.of(ast.Constant):
             found = re.match(rf"(?:\w+\.)*{stem}[.:](\w+)$", node.value) if isinstance(node.value, str) else None
             if found and meanings.binds(module, found[1]):
-                yield refusal(file, node, f"the string {node.value!r} may be used to import {module.name} again")
+                yield (
+                    module,
+                    refusal(file, node, f"the string {node.value!r} may be used to import {module.name} again"),
+                )
 
 
-def _annotations(gathered: Gathered) -> Iterator[Diagnostic]:
+def _annotations(gathered: Gathered) -> Iterator[tuple[File, Diagnostic]]:
     """Annotations that are strings in some files and objects in others."""
     futures = {file: any(is_future(s) for s in file.imports) for file in gathered.all_files}
     for file in gathered.files:
@@ -242,10 +250,10 @@ def _annotations(gathered: Gathered) -> Iterator[Diagnostic]:
         if futures[file] != futures[gathered.script] and annotated:
             which = file.name if futures[file] else gathered.script.name
             why = f"`from __future__ import annotations` is in {which} only, and changes what annotations mean"
-            yield refusal(file, annotated[0], why)
+            yield file, refusal(file, annotated[0], why)
 
 
-def _other_importers(gathered: Gathered, meanings: Meanings) -> Iterator[Diagnostic]:
+def _other_importers(gathered: Gathered, meanings: Meanings) -> Iterator[tuple[File, Diagnostic]]:
     """Other local files that the script reaches: one that imports a gathered file would load it a second time."""
     seen = {file.path for file in gathered.all_files}
     waiting: list[File] = list(gathered.all_files)
@@ -257,7 +265,7 @@ def _other_importers(gathered: Gathered, meanings: Meanings) -> Iterator[Diagnos
                 for path in what.executed:
                     ours = gathered.file(path)
                     if file not in gathered.places and ours is not None:
-                        yield refusal(file, stmt, f"also imports {ours.name}: give this file with --with as well")
+                        yield ours, refusal(file, stmt, f"also imports {ours.name}: give this file with --with as well")
                     elif path not in seen:
                         seen.add(path)
                         reached.append((str(path), stmt))
@@ -265,11 +273,12 @@ def _other_importers(gathered: Gathered, meanings: Meanings) -> Iterator[Diagnos
             try:
                 other = read_file(gathered.script.path.parent / name, _displayed_path(gathered, name))
             except (OSError, NotText, SyntaxError, ValueError):
-                yield refusal(file, stmt, f"{_displayed_path(gathered, name)} is imported, and cannot be read")
+                why = f"{_displayed_path(gathered, name)} is imported, and cannot be read"
+                yield gathered.script, refusal(file, stmt, why)
                 continue
             waiting.append(other)
             gathered.reached.append(other)
-            yield from _found_by_name(gathered, other)
+            yield from ((gathered.script, why) for why in _found_by_name(gathered, other))
             yield from _named_in_texts(gathered, meanings, other)
 
 
@@ -278,30 +287,38 @@ def _displayed_path(gathered: Gathered, path: str) -> str:
     return path.removeprefix(f"{folder}/")
 
 
-def _classes_as_values(gathered: Gathered, meanings: Meanings, file: File) -> Iterator[Diagnostic]:
+def _classes_as_values(gathered: Gathered, meanings: Meanings, file: File) -> Iterator[tuple[File, Diagnostic]]:
     """Classes that are handed on, and may be shown, with the name of the module that they are of."""
-    tree = file.tree
-    nodes: list[ast.Name | ast.Attribute] = [*tree.of(ast.Name), *tree.of(ast.Attribute)]
+    for node, made, name in _named_elsewhere(gathered, meanings, file):
+        if name in made.tree.classes and not _only_uses_class(file.tree, node, file.tree.parents[node]):
+            why = f"`{ast.unparse(node)}` is handed on, and is shown as of {made.name} where it is printed or saved"
+            yield made, refusal(file, node, f"{why}: call it where it is named")
+
+
+def _named_elsewhere(
+    gathered: Gathered, meanings: Meanings, file: File
+) -> Iterator[tuple[ast.Name | ast.Attribute, File, str]]:
+    """The reads of what the given files define: each with that file, and the name there."""
+    nodes: list[ast.Name | ast.Attribute] = [*file.tree.of(ast.Name), *file.tree.of(ast.Attribute)]
     for node in nodes:
-        if not isinstance(node.ctx, ast.Load) or _only_uses_class(tree, node, tree.parents[node]):
-            continue
         base = node.value if isinstance(node, ast.Attribute) else node
-        if not isinstance(base, ast.Name) or base.id not in file.scopes.used:
+        if not isinstance(node.ctx, ast.Load) or not isinstance(base, ast.Name) or base.id not in file.scopes.used:
             continue
         meaning = meanings.of(file, base.id)
         if isinstance(node, ast.Attribute):
             module = meaning[1] if meaning[0] == "module" else None
             meaning = meanings.of(module, node.attr) if isinstance(module, File) else ("builtin", "")
         made = meaning[1] if meaning[0] == "own" else None
-        if isinstance(made, File) and made in gathered.files and meaning[2] in made.tree.classes:
-            why = f"`{ast.unparse(node)}` is handed on, and is shown as of {made.name} where it is printed or saved"
-            yield refusal(file, node, f"{why}: call it where it is named")
+        if isinstance(made, File) and made in gathered.files:
+            yield node, made, str(meaning[2])
 
 
 def _only_uses_class(tree: Tree, node: ast.expr, around: ast.AST) -> bool:
     """Whether a class is called, derived from, compared with, or asked for an attribute; or only annotates."""
-    if isinstance(around, (ast.Attribute, ast.ClassDef, ast.Compare, ast.Subscript, ast.BinOp, ast.arg)):
+    if isinstance(around, (ast.Attribute, ast.ClassDef, ast.Compare, ast.BinOp, ast.arg)):
         return True
+    if isinstance(around, ast.Subscript):
+        return isinstance(around.ctx, ast.Load)
     if isinstance(around, (ast.AnnAssign, ast.FunctionDef)):
         return node in (getattr(around, "annotation", None), getattr(around, "returns", None))
     asks = tree.names.builtin(around.func) if isinstance(around, ast.Call) else ""
@@ -316,15 +333,71 @@ def _pickling(tree: Tree) -> list[ast.Call]:
     return [call for call in tree.of(ast.Call) if call.args and tree.calls(call, *PICKLES)]
 
 
-def _pickled(gathered: Gathered, file: File) -> Iterator[Diagnostic]:
+def _pickled(gathered: Gathered, meanings: Meanings, file: File) -> Iterator[tuple[File, Diagnostic]]:
     """Calls that save whole objects, together with the names of their modules."""
     classes = _classes(gathered)
     for call in _pickling(file.tree):
         if _seen(file.tree, call.args[0], classes):
             what = ast.unparse(call.args[0])
-            yield refusal(
-                file, call, f"`{what}` is saved with the name of the module of its class: save a state_dict()"
-            )
+            why = f"`{what}` is saved with the name of the module of its class: save a state_dict()"
+            for made in gathered.files:
+                if _may_be_held(gathered, meanings, made):
+                    yield made, refusal(file, call, why)
+
+
+def _may_be_held(gathered: Gathered, meanings: Meanings, made: File) -> bool:
+    """Whether anything may hold an object of a file's classes, or its functions, and so be saved with it."""
+    body = made.tree.root.body
+    constant = {n for s in body if isinstance(getattr(s, "value", None), ast.Constant) for n in bound_names(s)}
+    functions = {s.name for s in body if isinstance(s, (ast.FunctionDef, ast.AsyncFunctionDef))}
+    for file in gathered.all_files:
+        for node, of, name in _named_elsewhere(gathered, meanings, file):
+            around = file.tree.parents[node]
+            if of is not made or name in constant:
+                continue
+            called = isinstance(around, ast.Call) and around.func is node
+            if name not in made.tree.classes:
+                fine = name in functions and called
+            elif called:
+                fine = _has_one_name(gathered, file, around)
+            else:
+                fine = not isinstance(around, ast.Attribute) and _only_uses_class(file.tree, node, around)
+            if not fine:
+                return True
+    kinds, classes = set(made.tree.classes), [(f, cls) for f in gathered.files for cls in f.tree.of(ast.ClassDef)]
+    for file, cls in reversed(classes):  # a base class stands above
+        if cls.name in kinds:
+            kinds |= {file.tree.last_name(base) for base in cls.bases}
+    return any(cls.name in kinds and _hands_itself_on(gathered, file, cls) for file, cls in classes)
+
+
+def _has_one_name(gathered: Gathered, file: File, made: ast.AST) -> bool:
+    """Whether a new object is bound to names that are only asked for its attributes."""
+    stmt = file.tree.parents[made]
+    if not isinstance(stmt, ast.Assign) or (file is not gathered.script and file.tree.scope_of(stmt) is file.tree.root):
+        return False
+    names = {t.id for t in stmt.targets if isinstance(t, ast.Name)}
+    reads = [n for n in file.tree.of(ast.Name) if n.id in names and isinstance(n.ctx, ast.Load)]
+    return len(names) == len(stmt.targets) and all(_asks_for_attribute(gathered, file, n) for n in reads)
+
+
+def _hands_itself_on(gathered: Gathered, file: File, cls: ast.ClassDef) -> bool:
+    methods = [m for m in ast.walk(cls) if isinstance(m, ast.FunctionDef) and m.args.args]
+    reads = (n for m in methods for n in ast.walk(m) if isinstance(n, ast.Name) and n.id == m.args.args[0].arg)
+    return not all(_asks_for_attribute(gathered, file, n) for n in reads if isinstance(n.ctx, ast.Load))
+
+
+def _asks_for_attribute(gathered: Gathered, file: File, node: ast.expr) -> bool:
+    """Whether an object is asked for an attribute that is not one of its methods, or one is called."""
+    around = file.tree.parents[node]
+    if isinstance(around, ast.Call):
+        return file.tree.names.builtin(around.func) == "super"
+    if not isinstance(around, ast.Attribute):
+        return False
+    call, trees = file.tree.parents[around], [one.tree for one in gathered.all_files]
+    called = isinstance(call, ast.Call) and call.func is around
+    set_by_script = any(tree.attributes_set(around.attr) for tree in trees)
+    return called or (set_by_script and not any(tree.methods(around.attr) for tree in trees))
 
 
 def _seen(tree: Tree, value: ast.expr, classes: set[str]) -> bool | None:

@@ -36,7 +36,7 @@ def without_unneeded(script: File, files: Sequence[File]) -> list[str]:
     wanted = _mentioned([script.tree.root], but=frozenset(script.scopes.lines))
     open_ = {stmt: file for file in files for stmt in file.tree.root.body if _may_go(file, stmt)}
     wanted |= _mentioned(s for file in files for s in file.tree.root.body if s not in open_)
-    while found := [stmt for stmt in open_ if _bound_names(stmt) & wanted]:
+    while found := [stmt for stmt in open_ if bound_names(stmt) & wanted]:
         wanted |= _mentioned(found)
         for stmt in found:
             del open_[stmt]
@@ -58,10 +58,10 @@ def without(tree: Tree, gone: Iterable[ast.stmt]) -> str:
 def _may_go(file: File, stmt: ast.stmt) -> bool:
     """Whether a statement only defines something and is alone on its line."""
     alone = sum(s.lineno <= (stmt.end_lineno or 0) and stmt.lineno <= (s.end_lineno or 0) for s in file.tree.root.body)
-    return alone == 1 and (only_defines(file.tree, [stmt]) or _only_imports(stmt))
+    return alone == 1 and (only_defines(file.tree, [stmt]) or only_imports(stmt))
 
 
-def _only_imports(stmt: ast.stmt) -> bool:
+def only_imports(stmt: ast.stmt) -> bool:
     """Whether a statement only binds modules whose import has no effects."""
     if isinstance(stmt, ast.Import):
         modules = [alias.name for alias in stmt.names]
@@ -72,7 +72,8 @@ def _only_imports(stmt: ast.stmt) -> bool:
     return all(is_standard(m) or m.partition(".")[0] in ("numpy", "torch") for m in modules)
 
 
-def _bound_names(stmt: ast.stmt) -> set[str]:
+def bound_names(stmt: ast.stmt) -> set[str]:
+    """The names that a statement of a module binds there."""
     if isinstance(stmt, (ast.FunctionDef, ast.ClassDef)):
         return {stmt.name}
     if isinstance(stmt, (ast.Import, ast.ImportFrom)):

@@ -15,22 +15,19 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
-from typing import TypeAlias
 
 from transformer.conversion.imported_files import Import
-from transformer.conversion.together.conditions import problems, warnings
+from transformer.conversion.together.conditions import grounds, problems, warnings
 from transformer.conversion.together.definitions import only_defines
 from transformer.conversion.together.gathered import Gathered, gather
 from transformer.conversion.together.meanings import Meanings, names_all
 from transformer.conversion.together.modules import File
+from transformer.conversion.together.staying import Line, Staying, only_does, with_what_they_execute
 from transformer.recognition.refusals import Unconvertible, not_python
 from transformer.syntax.diagnostics import Diagnostic
 from transformer.syntax.imports import is_future
 from transformer.syntax.text import NotText, read
 from transformer.syntax.tree import Tree, ast_lines
-
-Line: TypeAlias = "tuple[str, str, int]"
-"""A line with its line end, its file, and its line number there."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +40,8 @@ class OneFile:
     files: tuple[str, ...]
     """The names of the merged files."""
     warnings: tuple[Diagnostic, ...]
+    staying: Staying | None = None
+    """The files that stay files of their own, if there are any."""
 
     def placed(self, found: Diagnostic) -> Diagnostic:
         """A finding in the text, with the file and line that it comes from."""
@@ -101,15 +100,39 @@ def one_file(script: Path, content: str, given: Sequence[Path]) -> OneFile | Non
     try:
         gathered = gather(own, names)
         meanings = Meanings(gathered)
-        found = sorted(dict.fromkeys(problems(gathered, meanings)), key=lambda d: (d.file != own.name, d.file, d))
-        if found:
-            raise Unconvertible(*found)
+        reasons = _staying(gathered, meanings)
     except Unconvertible as refusal:
         raise Unconvertible(*(_of_script(d, own) for d in refusal.diagnostics)) from None
     lines = _Writer(gathered, meanings).script()
     origins = tuple(("" if name == own.name else name, line) for _, name, line in lines)
     told = tuple(_of_script(d, own) for d in warnings(gathered))
-    return OneFile("".join(text for text, _, _ in lines), origins, tuple(file.name for file in gathered.files), told)
+    merged = tuple(file.name for file in gathered.files if file not in reasons)
+    modules = {file: _module_name(gathered, file) for file in reasons}
+    staying = Staying(gathered, lines, modules, reasons) if reasons else None
+    return OneFile("".join(text for text, _, _ in lines), origins, merged, told, staying)
+
+
+def _staying(gathered: Gathered, meanings: Meanings) -> dict[File, Diagnostic]:
+    """The files that stay files of their own, and why.
+
+    Raises:
+        Unconvertible: the merged file is not shown to do the same as the separate ones.
+    """
+    found, reasons = list(problems(gathered, meanings)), list(grounds(gathered, meanings))
+    for file, why in reasons:
+        if any(other is gathered.script or only_does(other) for other in with_what_they_execute(gathered, {file: why})):
+            found.append(why)
+    if found:
+        name = gathered.script.name
+        raise Unconvertible(*sorted(dict.fromkeys(found), key=lambda d: (d.file != name, d.file, d)))
+    return with_what_they_execute(gathered, dict(reversed(reasons)))
+
+
+def _module_name(gathered: Gathered, file: File) -> str:
+    """How the script imports a file: by its absolute name, or relative to the script."""
+    is_package = file.path.name == "__init__.py"
+    folder = _as_imported(file.path.parent, gathered.root_of[file], gathered.script.path.parent)
+    return folder if is_package else f"{folder}{'.' if folder.strip('.') else ''}{file.path.stem}"
 
 
 def _of_script(found: Diagnostic, script: File) -> Diagnostic:

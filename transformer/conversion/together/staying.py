@@ -1,0 +1,277 @@
+"""Files that are merged to be read, and that stay files of their own in what is written.
+
+Something in such a file is not the same in another one: its `__file__`, or the module under which objects of its class
+are saved. So in every state of the script an import stands in the place of its statements, and no transform may have
+changed them.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from pathlib import Path
+from typing import TypeAlias
+
+from transformer.conversion.together.definitions import only_defines
+from transformer.conversion.together.gathered import Gathered
+from transformer.conversion.together.modules import File
+from transformer.conversion.together.needed import IDENTIFIER, bound_names, only_imports
+from transformer.syntax.diagnostics import Diagnostic
+from transformer.syntax.layout import fit
+from transformer.syntax.query import parse
+from transformer.syntax.tree import ast_lines
+
+Line: TypeAlias = "tuple[str, str, int]"
+"""A line with its line end, its file, and its line number there."""
+Top: TypeAlias = "tuple[ast.stmt, str, int, int]"
+"""A statement, its text, its first line, counted from 0, and the line below it."""
+IMPORTS = (ast.Import, ast.ImportFrom)
+
+
+def with_what_they_execute(gathered: Gathered, reasons: Mapping[File, Diagnostic]) -> dict[File, Diagnostic]:
+    """Files that stay files of their own, and those that stay with them, as their import executes them.
+
+    Args:
+        gathered: all files.
+        reasons: why files stay.
+
+    Returns:
+        all such files, and the reasons.
+    """
+    found = dict(reasons)
+    waiting = list(found)
+    imports = [named for of in gathered.places.values() for place in of.values() for named in place.aliases.values()]
+    while waiting:
+        file = waiting.pop()
+        executed = [p for place in gathered.places[file].values() for n in place.aliases.values() for p in n.executed]
+        executed += [p for n in imports if file.path in n.executed for p in n.executed[: n.executed.index(file.path)]]
+        for other in filter(None, map(gathered.file, executed)):
+            if other not in found:
+                found[other] = found[file]
+                waiting.append(other)
+    return found
+
+
+def only_does(file: File) -> bool:
+    """Whether a file does more than to define things, and there is nothing to import from it."""
+    return not _only_defines(file) and not file.scopes.lines
+
+
+def _only_defines(file: File) -> bool:
+    return only_defines(file.tree, [s for s in file.tree.root.body if not isinstance(s, IMPORTS)])
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A statement at the top level of the merged text that is from a staying file."""
+
+    file: File
+    stmt: ast.stmt
+    text: str
+    first: int
+    """Its first line, counted from 0."""
+    last: int
+    """The line below it."""
+
+
+class Staying:
+    """The parts of a merged text that are from files that stay, and what stands in their place."""
+
+    def __init__(
+        self,
+        gathered: Gathered,
+        merged: Sequence[Line],
+        modules: Mapping[File, str],
+        reasons: Mapping[File, Diagnostic],
+    ) -> None:
+        """Find the parts.
+
+        Args:
+            gathered: all files.
+            merged: the lines of the merged text.
+            modules: how an import names each file that stays.
+            reasons: why each stays.
+        """
+        self._gathered, self._merged, self._modules, self._reasons = gathered, merged, modules, reasons
+        names = {file.name: file for file in modules}
+        tops = _top_level("".join(text for text, _, _ in merged))
+        self._parts = [_Part(names[merged[top[2]][1]], *top) for top in tops if merged[top[2]][1] in names]
+        self.origins: dict[str, tuple[str, int]] = {}
+        """Of the new lines, the file and line of the import that each stands for."""
+        remarks = [(text, file in names) for text, file, _ in merged if text.lstrip().startswith("#")]
+        self._comments = {text for text, theirs in remarks if theirs} - {text for text, theirs in remarks if not theirs}
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files."""
+        return tuple(file.path for file in self._modules)
+
+    @property
+    def note(self) -> str:
+        """What a reader should know: which files stay, and why."""
+        stay = "stays as it is" if len(self._modules) == 1 else "stay as they are"
+        whys = dict.fromkeys(_told(why) for why in self._reasons.values())
+        names = ", ".join(file.name for file in self._modules)
+        return f"{names} {stay}, and must be found where the result runs: {'; '.join(whys)}."
+
+    def changed(self, text: str) -> str | None:
+        """Why a state of the script must not be: it changes what is in a staying file."""
+        left = {part for _, _, part in self._found(text)}
+        for part in self._parts:
+            if part not in left and not isinstance(part.stmt, IMPORTS):
+                name, why = part.file.name, _told(self._reasons[part.file])
+                return f"it would change {name}, which stays a file of its own: {why}"
+        return None
+
+    def written(self, text: str, width: int) -> list[tuple[str, int]]:
+        """The lines of a state of the script, with imports in the place of what the staying files define.
+
+        Args:
+            text: the state; `changed` has no objection to it.
+            width: the greatest number of columns of an import.
+
+        Returns:
+            each line with its place in the text; that of a new line is the line it stands for.
+        """
+        lines, found, tops = ast_lines(text), self._found(text), _top_level(text)
+        theirs = {first: part for first, _, part in found}
+        rest = [top for top in tops if top[2] not in theirs]
+        needed = self._needed(_read(stmt for stmt, *_ in rest))
+        gone = {
+            number
+            for first, last, part in found
+            if not isinstance(part.stmt, IMPORTS) or self._is_superfluous(part, first, tops, rest, needed)
+            for number in range(first, last)
+        }
+        covered = {number for *_, first, last in tops for number in range(first, last)}
+        gone |= {n for n, line in enumerate(lines) if n not in covered and line in self._comments}
+        new: dict[int, dict[str, None]] = {}
+        end = "\r\n" if "\r\n" in text else "\n"
+        for file, names in needed.items():
+            first, part = min(((at, part) for at, _, part in found if part.file is file), key=itemgetter(0))
+            above = [last for stmt, _, _, last in tops if isinstance(stmt, IMPORTS) and last <= first]
+            stands_there = isinstance(part.stmt, IMPORTS) or not _only_defines(file)
+            place = first if stands_there else max(above, default=first)
+            code = self._import_of(file, names, width).replace("\n", end)
+            new.setdefault(place, {})[code] = None
+            self.origins |= dict.fromkeys(ast_lines(code), self._imported_at(file))
+        kept: list[tuple[str, int]] = []
+        for number, line in enumerate(lines):
+            kept += [(one, number) for code in new.get(number, ()) for one in ast_lines(code)]
+            kept += [(line, number)] if number not in gone else []
+        return _spaced(kept, gone | set(new), end)
+
+    def _found(self, text: str) -> list[tuple[int, int, _Part]]:
+        """The parts that a text has, unchanged, each with the lines where it has them."""
+        parts: dict[str, list[_Part]] = {}
+        for part in self._parts:
+            parts.setdefault(part.text, []).append(part)
+        found: list[tuple[int, int, _Part]] = []
+        for _, code, first, last in _top_level(text):
+            if parts.get(code):
+                found.append((first, last, parts[code].pop(0)))
+        return found
+
+    def _needed(self, read: Collection[str]) -> dict[File, list[str]]:
+        """What the rest of a text needs of which files, in the order in which they are executed.
+
+        That is at least one name of a file that does more than to define things, unless another import executes it.
+        """
+        found: dict[File, list[str]] = {}
+        for file in self._gathered.files:
+            stmts = [p.stmt for p in self._parts if p.file is file and not isinstance(p.stmt, IMPORTS)]
+            defined = list(dict.fromkeys(name for stmt in stmts for name in sorted(bound_names(stmt))))
+            found[file] = [name for name in defined if name in read] if file in self._modules else []
+            if file in self._modules and not found[file] and not _only_defines(file):
+                found[file] = ["", *defined]
+        imported = {file for file, names in found.items() if names and names[0]}
+        packages = {folder / "__init__.py" for file in imported for folder in file.path.parents}
+        executed = imported | {file for file in found if file.path in packages}
+        for file, names in found.items():
+            if names and not names[0]:
+                around, _ = self._executing(file)
+                while around not in executed and around is not self._gathered.script:
+                    around, _ = self._executing(around)
+                found[file] = [] if around in executed else names[1:2]
+        return {file: names for file, names in found.items() if names}
+
+    def _executing(self, file: File) -> tuple[File, int]:
+        """The file whose import executes another one first, and that import's line."""
+        places = [(of, stmt, place) for of, imports in self._gathered.places.items() for stmt, place in imports.items()]
+        return next((of, stmt.lineno) for of, stmt, place in places if file in place.executes)
+
+    def _imported_at(self, file: File) -> tuple[str, int]:
+        of, line = self._executing(file)
+        return "" if of is self._gathered.script else of.name, line
+
+    def _is_superfluous(
+        self, part: _Part, first: int, tops: Sequence[Top], rest: Sequence[Top], needed: Mapping[File, Sequence[str]]
+    ) -> bool:
+        """Whether what a staying file imports is needed by nothing else, or is imported right below as well."""
+        if not only_imports(part.stmt) and part.file not in needed:
+            return False
+        if not bound_names(part.stmt) & _read(stmt for stmt, *_ in rest):
+            return True
+        for top in (top for top in tops if top[2] > first):
+            if not isinstance(top[0], IMPORTS):
+                return False
+            if top in rest and ast.dump(top[0]) == ast.dump(part.stmt):
+                return True
+        return False
+
+    def _import_of(self, file: File, names: Sequence[str], width: int) -> str:
+        """The script's own import, if it binds these names alone; otherwise a new one."""
+        script = self._gathered.script
+        for stmt, place in self._gathered.places[script].items():
+            modules = {self._gathered.file(named.module) for named in place.aliases.values()}
+            plain = isinstance(stmt, ast.ImportFrom) and {a.name for a in stmt.names if not a.asname} >= set(names)
+            if plain and modules == {file} and set(place.aliases) == set(stmt.names):
+                return "".join(ast_lines(script.tree.code)[stmt.lineno - 1 : stmt.end_lineno])
+        return fit(f"from {self._modules[file]} import {', '.join(names)}\n", 0, width)
+
+
+def _told(why: Diagnostic) -> str:
+    """The fact in a refusal, with its place, and without its advice."""
+    return f"{why.message.partition(':')[0]} ({why.file}:{why.line})"
+
+
+def _spaced(lines: Sequence[tuple[str, int]], changed: Collection[int], end: str) -> list[tuple[str, int]]:
+    """Lines with two blank lines between statements where lines have gone or are new, and with none between imports."""
+    tops = _top_level("".join(line for line, _ in lines))
+    found: list[tuple[str, int]] = []
+    below = 0
+    for place, (stmt, _, first, last) in enumerate(tops):
+        gap = lines[below:first]
+        near = range(lines[max(below - 1, 0)][1] + bool(below), lines[first][1] + 1)
+        if any(number in changed for number in near):
+            close = not place or (isinstance(stmt, IMPORTS) and isinstance(tops[place - 1][0], IMPORTS))
+            comments = [line for line in gap if line[0].strip()]
+            gap = [*[(end, lines[first][1])] * (0 if close and (not place or not comments) else 2), *comments]
+        found += [*gap, *lines[first:last]]
+        below = last
+    return [*found, *lines[below:]]
+
+
+def _top_level(text: str) -> list[Top]:
+    """The statements at the top level of a text: each with its lines, the first counted from 0, and the one below."""
+    lines, found = ast_lines(text), list[Top]()
+    for stmt in parse(text).body:
+        first = min([stmt.lineno, *(d.lineno for d in getattr(stmt, "decorator_list", ()))]) - 1
+        last = stmt.end_lineno or stmt.lineno
+        found.append((stmt, "".join(lines[first:last]), first, last))
+    return found
+
+
+def _read(stmts: Iterable[ast.stmt]) -> set[str]:
+    """The names that statements read, and those in annotations that are texts."""
+    found: set[str] = set()
+    for node in (n for stmt in stmts for n in ast.walk(stmt)):
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+        for annotation in (getattr(node, "annotation", None), getattr(node, "returns", None)):
+            for text in ast.walk(annotation) if annotation is not None else ():
+                if isinstance(text, ast.Constant) and isinstance(text.value, str):
+                    found |= set(IDENTIFIER.findall(text.value))
+    return found
