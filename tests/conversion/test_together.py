@@ -273,10 +273,6 @@ REFUSED = {
         {"train.py": TRAIN, "agent.py": f"from train import x\n{AGENT}"},
         ["agent.py:1: LC009 train.py is imported while it is being executed (a circular import)"],
     ),
-    "an import in a function": (
-        {"train.py": "def f():\n    from agent import Agent\n", "agent.py": AGENT},
-        ["train.py:2: LC009 agent.py is not imported at the top level of the file"],
-    ),
     "an import beside another statement": (
         {"train.py": "x = 1; from agent import Agent\n", "agent.py": AGENT},
         ["train.py:1: LC009 the import of agent.py shares its line with another statement"],
@@ -316,6 +312,10 @@ REFUSED = {
         [
             "utils.py:2: LC009 also imports train.py: give this file with --with as well",
         ],
+    ),
+    "a name that its file lacks": (
+        {"train.py": f"import json\n{TRAIN}", "agent.py": f"{AGENT}def f():\n    return json.loads('1')\nprint(f)\n"},
+        ["agent.py:4: LC009 agent.py does not define `json`, which is of train.py: import it there"],
     ),
     "a notebook": (
         {"train.py": TRAIN, "agent.py": '{"cells": [], "nbformat": 4}'},
@@ -371,6 +371,8 @@ class TestRefusals:
             "from agent import Agent\nclass B(Agent):\n    of: Agent\ndef f(x: Agent):\n    isinstance(x, Agent)\n",
             "from agent import Agent\ndef f(x: list[Agent]):\n    return x[0] is Agent, Agent.__name__\n",
             "from agent import Agent\nfrom json import loads as eval\neval('1')\nAgent()\n",
+            "from agent import Agent\ndef f(x):\n    kind = Agent if x else dict\n    return kind()\nf(1)\n",
+            "import agent\nx = 1\nkind = int if not x else (agent.Agent if x else dict)\nisinstance(x, kind)\n",
         ],
     )
     def test_what_does_no_harm(self, train: str, tmp_path: Path) -> None:
@@ -394,6 +396,7 @@ class TestRefusals:
 
 
 IMPORT = "from agent import Agent\n"
+REPR = "class Agent:\n    __repr__ = lambda self: 'A'\n"
 PICKLED = "import pickle, pickletools\nprint([a for _, a, _ in pickletools.genops(open('a', 'rb').read())])\n"
 SAVES = "import pickle\nwith open('a', 'wb') as file:\n    pickle.dump(a, file)\n"
 STAYING: dict[str, tuple[dict[str, str], str]] = {
@@ -465,9 +468,40 @@ STAYING: dict[str, tuple[dict[str, str], str]] = {
         {"train.py": f"{IMPORT}Agent.kind: type = Agent\nprint(Agent.kind)\n", "agent.py": AGENT},
         f"{IMPORT}\n\nAgent.kind: type = Agent\nprint(Agent.kind)\n",
     ),
+    "a class that is chosen, and printed": (
+        {"train.py": f"{IMPORT}kind = Agent if Agent else int\nkind()\nprint(f'{{kind}}')\n", "agent.py": AGENT},
+        f"{IMPORT}\n\nkind = Agent if Agent else int\n",
+    ),
+    "a class that is chosen, among all names": (
+        {"train.py": f"{IMPORT}def f():\n    kind = Agent\n    print(locals(), kind())\nf()\n", "agent.py": REPR},
+        f"{IMPORT}\n\ndef f():\n",
+    ),
+    "a class that is chosen, and imported": (
+        {
+            "train.py": "from agent import Agent, kind\nprint(kind)\n",
+            "agent.py": f"{AGENT}kind = Agent if Agent else int\nkind()\n",
+        },
+        "from agent import Agent, kind\n\n\nprint(kind)\n",
+    ),
     "a class that is a key": (
         {"train.py": f"{IMPORT}made = {{}}\nmade[Agent] = 1\nprint(made)\n", "agent.py": AGENT},
         f"{IMPORT}\n\nmade = {{}}\nmade[Agent] = 1\nprint(made)\n",
+    ),
+    "a file that a function imports too": (
+        {
+            "train.py": "def f():\n    from agent import Agent as A\n    return A\n"
+            "from agent import Agent\nprint(f() is Agent)\n",
+            "agent.py": AGENT,
+        },
+        "def f():\n    from agent import Agent as A\n    return A\n\n\nfrom agent import Agent\n",
+    ),
+    "a file whose function imports its importer": (
+        {
+            "train.py": f"{IMPORT}print(Agent().twice())\n",
+            "agent.py": "from two import f\nclass Agent:\n    def twice(self):\n        return f() is type(self)\n",
+            "two.py": "def f():\n    from agent import Agent\n    return Agent\n",
+        },
+        f"{IMPORT}\n\nprint(Agent().twice())\n",
     ),
     "what its package executes": (
         {
@@ -510,6 +544,29 @@ class TestStaying:
         assert "import os" not in text
         assert one.files == (str(tmp_path / "agent.py"),)
         assert printed(tmp_path, text) == printed(tmp_path, files["train.py"])
+
+    @pytest.mark.parametrize("place", ["if True:", "def f():"])
+    def test_a_file_that_is_imported_elsewhere_only(self, place: str, tmp_path: Path) -> None:
+        train = f"from agent import Agent\n{place}\n    from where import HERE, N\n    print(HERE, N, Agent())\n"
+        train += "f()\n" if place != "if True:" else ""
+        where = "from size import N\nHERE = __name__\n"
+        files = {"agent.py": "class Agent:\n    __repr__ = lambda self: 'A'\n", "size.py": "N = 2\n"}
+        one = join(tmp_path, {"train.py": train, "where.py": where, **files}, "agent.py", "where.py")
+        assert one.inner == ((tmp_path / "where.py").resolve(),)
+        assert one.staying is None
+        assert "class Agent" in one.text
+        assert printed(tmp_path, one.text) == printed(tmp_path, train)
+
+    def test_a_file_that_an_unread_one_imports(self, tmp_path: Path) -> None:
+        files = {
+            "train.py": "from agent import Agent\nif Agent:\n    from other import A\n    print(A is Agent)\n",
+            "other.py": "from agent import Agent as A\n",
+            "agent.py": AGENT,
+        }
+        one = join(tmp_path, files, "agent.py", "other.py")
+        text = written(one, one.text)
+        assert "class Agent" not in text
+        assert printed(tmp_path, text) == printed(tmp_path, files["train.py"]) == "True\n"
 
     def test_what_changes_it_is_held(self, tmp_path: Path) -> None:
         one = join(tmp_path, {"train.py": f"{IMPORT}print(Agent)\n", "agent.py": AGENT})

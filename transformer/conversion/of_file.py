@@ -104,6 +104,7 @@ def convert_together(
         diagnostics=tuple(sorted(found)),
         brought=one.origins,
     )
+    conversion = replace(conversion, beside=one.inner)
     return conversion if staying is None else _with_files_apart(conversion, staying, one, arguments["line_length"])
 
 
@@ -124,7 +125,7 @@ def _with_files_apart(conversion: Conversion, staying: Staying, one: OneFile, wi
     steps = [replace(merging, after=written[one.text])]
     steps += [replace(step, before=written[step.before], after=written[step.after]) for step in others]
     brought = tuple(staying.origins.get(line) or one.origins[n] for line, n in texts[one.text])
-    return replace(conversion, steps=tuple(steps), brought=brought, beside=staying.files)
+    return replace(conversion, steps=tuple(steps), brought=brought, beside=(*one.inner, *staying.files))
 
 
 def _told(step: Step, one: OneFile) -> Step:

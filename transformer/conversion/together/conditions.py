@@ -266,6 +266,8 @@ def _other_importers(gathered: Gathered, meanings: Meanings) -> Iterator[tuple[F
                     ours = gathered.file(path)
                     if file not in gathered.places and ours is not None:
                         yield ours, refusal(file, stmt, f"also imports {ours.name}: give this file with --with as well")
+                    elif ours is not None and stmt not in gathered.places[file]:
+                        yield ours, refusal(file, stmt, f"{ours.name} is not imported at the top level of the file")
                     elif path not in seen:
                         seen.add(path)
                         reached.append((str(path), stmt))
@@ -290,7 +292,9 @@ def _displayed_path(gathered: Gathered, path: str) -> str:
 def _classes_as_values(gathered: Gathered, meanings: Meanings, file: File) -> Iterator[tuple[File, Diagnostic]]:
     """Classes that are handed on, and may be shown, with the name of the module that they are of."""
     for node, made, name in _named_elsewhere(gathered, meanings, file):
-        if name in made.tree.classes and not _only_uses_class(file.tree, node, file.tree.parents[node]):
+        around = file.tree.parents[node]
+        uses = name not in made.tree.classes or _only_uses_class(file.tree, node, around)
+        if not uses and not _is_chosen(file, file is gathered.script, node):
             why = f"`{ast.unparse(node)}` is handed on, and is shown as of {made.name} where it is printed or saved"
             yield made, refusal(file, node, f"{why}: call it where it is named")
 
@@ -323,6 +327,23 @@ def _only_uses_class(tree: Tree, node: ast.expr, around: ast.AST) -> bool:
         return node in (getattr(around, "annotation", None), getattr(around, "returns", None))
     asks = tree.names.builtin(around.func) if isinstance(around, ast.Call) else ""
     return isinstance(around, ast.Call) and (around.func is node or asks in ("isinstance", "issubclass", "super"))
+
+
+def _is_chosen(file: File, is_script: bool, node: ast.expr) -> bool:
+    """`kind = A if condition else B`, where `kind` is only called, or used as a class is otherwise."""
+    tree, stmt = file.tree, file.tree.parents[node]
+    while isinstance(stmt, ast.IfExp) and node is not stmt.test:
+        node, stmt = stmt, tree.parents[stmt]
+    if not isinstance(stmt, ast.Assign) or stmt.value is not node or OF_CALLER & file.scopes.used:
+        return False
+    names = {t.id for t in stmt.targets if isinstance(t, ast.Name)}
+    reads = [n for n in tree.of(ast.Name) if n.id in names and isinstance(n.ctx, ast.Load)]
+    elsewhere = isinstance(tree.scope_of(stmt), ast.ClassDef) or (tree.scope_of(stmt) is tree.root and not is_script)
+    return (
+        len(names) == len(stmt.targets)
+        and not elsewhere
+        and all(_only_uses_class(tree, n, tree.parents[n]) for n in reads)
+    )
 
 
 def _classes(gathered: Gathered) -> set[str]:

@@ -48,6 +48,8 @@ class Gathered:
     places: dict[File, dict[Import, Place]] = field(default_factory=dict)
     reached: list[File] = field(default_factory=list)
     """Other local files that these import."""
+    inner: set[Path] = field(default_factory=set)
+    """Files that are imported below the top level of another one, in a function or under a condition."""
     root_of: dict[File, Path | None] = field(default_factory=dict)
     """The folder in which a file was found by its absolute name; None if the import was relative."""
 
@@ -90,7 +92,7 @@ def gather(script: File, given: Mapping[Path, str]) -> Gathered:
     """
     found = _followed(script, given, {})
     for path, name in given.items():
-        if path not in {file.path for file in found.files}:
+        if path not in {file.path for file in found.files} | found.inner:
             raise NotImported(f"--with {name}: neither {script.name} nor another file given with it imports it")
     texts = without_unneeded(script, found.files)
     return _followed(script, given, {file.path: code for file, code in zip(found.files, texts, strict=True)})
@@ -136,6 +138,9 @@ class _Walk:
             aliases = dict(named(file.path, self.found.roots, stmt))
             ours = {a: what for a, what in aliases.items() if self._given_among(what)}
             if not ours:
+                continue
+            if stmt not in file.tree.root.body:
+                self.found.inner |= {p for what in ours.values() for p in what.executed if p in self.given}
                 continue
             self._check_import(file, stmt, ours)
             executes = [
@@ -206,8 +211,6 @@ class _Walk:
                     why = f"the import also executes {path.parent.name}/{path.name}, which does something: give it too"
                     raise Unconvertible(refusal(file, stmt, why))
         body = file.tree.root.body
-        if stmt not in body:
-            raise Unconvertible(refusal(file, stmt, f"{name} is not imported at the top level of the file"))
         lines = range(stmt.lineno, (stmt.end_lineno or stmt.lineno) + 1)
         if any(s is not stmt and (s.lineno in lines or s.end_lineno in lines) for s in body):
             raise Unconvertible(refusal(file, stmt, f"the import of {name} shares its line with another statement"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Iterator
 from typing import TypeAlias
 
@@ -86,6 +87,9 @@ class Meanings:
                     if self.of(first, name) != self.of(second, name):
                         here, there = first.scopes.place(name), second.scopes.place(name)
                         why = f"`{name}` is something else in {first.name} (line {here}): rename one of them"
+                        for file, other in ((first, second), (second, first)):
+                            if self.of(file, name) == ("builtin", name) and not hasattr(builtins, name):
+                                why = f"{file.name} does not define `{name}`, which is of {other.name}: import it there"
                         yield refusal(second, there, why)
 
     def _kept_names(self, file: File) -> set[str]:

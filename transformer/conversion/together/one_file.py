@@ -42,6 +42,8 @@ class OneFile:
     warnings: tuple[Diagnostic, ...]
     staying: Staying | None = None
     """The files that stay files of their own, if there are any."""
+    inner: tuple[Path, ...] = ()
+    """Given files that are not read, as they are imported in a function or under a condition."""
 
     def placed(self, found: Diagnostic) -> Diagnostic:
         """A finding in the text, with the file and line that it comes from."""
@@ -109,7 +111,7 @@ def one_file(script: Path, content: str, given: Sequence[Path]) -> OneFile | Non
     merged = tuple(file.name for file in gathered.files if file not in reasons)
     modules = {file: _module_name(gathered, file) for file in reasons}
     staying = Staying(gathered, lines, modules, reasons) if reasons else None
-    return OneFile("".join(text for text, _, _ in lines), origins, merged, told, staying)
+    return OneFile("".join(text for text, _, _ in lines), origins, merged, told, staying, tuple(sorted(gathered.inner)))
 
 
 def _staying(gathered: Gathered, meanings: Meanings) -> dict[File, Diagnostic]:
