@@ -678,3 +678,86 @@ def test_a_class_of_its_modules_name(tmp_path: Path) -> None:
 def test_a_local_of_a_classs_name(tmp_path: Path) -> None:
     train = "import TD3\n\n\ndef f(TD4):\n    return TD3.TD4(), TD4\n"
     assert "something else" in refusals(tmp_path, {"TD3.py": "class TD4:\n    pass\n", "train.py": train}, "TD3.py")[0]
+
+
+CHOOSING = """\
+import argparse
+import sys
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--algo", default="b")
+args = parser.parse_args()
+print("chosen")
+
+if args.algo == "a":
+    from first import Agent
+elif args.algo == "b":  # the better one
+    from second import Agent
+elif args.algo == "c":
+    from second import Agent
+
+print(Agent().name, sys.argv[1:])
+"""
+FIRST = "class Agent:\n    name = 'first'\n"
+SECOND = "print('second runs')\n\n\nclass Agent:\n    name = 'second'\n"
+BOTH = {"first.py": FIRST, "second.py": SECOND}
+
+
+class TestAnImportThatAnOptionChooses:
+    def run(self, folder: Path, code: str, *options: str) -> tuple[int, str, str]:
+        (folder / "ran.py").write_text(code)
+        done = subprocess.run(
+            [sys.executable, str(folder / "ran.py"), *options], capture_output=True, text=True, check=False
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    def test_it_is_the_defaults_and_other_choices_stop(self, tmp_path: Path) -> None:
+        found = join(tmp_path, {**BOTH, "train.py": CHOOSING}, "second.py")
+        assert "from first" not in found.text
+        for options in ((), ("--algo", "b"), ("--algo", "c")):
+            told = self.run(tmp_path, found.text, *options)
+            assert told == self.run(tmp_path, CHOOSING, *options) and told[0] == 0
+        for other in ("a", "d"):  # with which the original ends by a NameError
+            code, printed, why = self.run(tmp_path, found.text, "--algo", other)
+            assert code == 1 and printed == "chosen\n" and f"run the original for {other}" in why
+        (note,) = found.notes
+        assert note == "line 9 stops for other choices: the conversion is for second, the original for first"
+        assert [line for name, line in found.origins if not name][-1] == 16
+        assert found.text.count("\n\n\n\n") == 0
+
+    @pytest.mark.parametrize("default", ['"a"', "'a'"])
+    def test_the_first_of_two(self, default: str, tmp_path: Path) -> None:
+        train = CHOOSING.replace('"b"', default, 1)
+        found = join(tmp_path, {**BOTH, "train.py": train}, "first.py")
+        assert self.run(tmp_path, found.text) == self.run(tmp_path, train)
+        assert "if args.algo != 'a':" in found.text
+
+    def test_else_is_another_choice(self, tmp_path: Path) -> None:
+        train = CHOOSING.replace('elif args.algo == "c":', "else:").replace(
+            "from second import Agent\n\n", "from first import Agent\n\n"
+        )
+        found = join(tmp_path, {**BOTH, "train.py": train}, "second.py")
+        assert self.run(tmp_path, found.text) == self.run(tmp_path, train)
+        assert self.run(tmp_path, found.text, "--algo", "c")[0] == 1
+
+    @pytest.mark.parametrize(
+        ("old", "new", "given"),
+        [
+            ('default="b"', 'default="a"', ("second.py",)),
+            ('default="b"', 'default=sys.argv[0]', ("second.py",)),
+            ("", "", ("first.py", "second.py")),
+            ('elif args.algo == "c":', "else:", ("second.py",)),
+            ('elif args.algo == "c":', 'elif len(args.algo) == 1:', ("second.py",)),
+            ('elif args.algo == "c":', 'elif args.size == "c":', ("second.py",)),
+            ('if args.algo == "a":', 'if next(parser) == "a":', ("second.py",)),
+            ("    from second import Agent\nelif", "    print()\n    from second import Agent\nelif", ("second.py",)),
+            ("    from first import Agent\n", "    Agent = print\n", ("second.py",)),
+        ],
+        ids=["another default", "a default that is computed", "several are given", "else is the same", "another test",
+             "another option", "a call", "it does more", "no import"],
+    )  # fmt: skip
+    def test_what_is_no_such_choice(self, old: str, new: str, given: tuple[str, ...], tmp_path: Path) -> None:
+        assert old in CHOOSING
+        train = CHOOSING.replace(old, new, 1)
+        found = join(tmp_path, {**BOTH, "train.py": train}, *given)
+        assert found.text.split() == train.split() and not found.notes

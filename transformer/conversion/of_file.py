@@ -111,6 +111,7 @@ def convert_together(
 def _merging(script: text.Text, one: OneFile) -> Step:
     """The step that merges files into the script."""
     notes = [f"From {', '.join(one.files)}."] if one.files else []
+    notes += one.notes
     if one.staying is not None:
         notes.append(one.staying.note)
     brief = "" if one.files else "what other files define is imported by its name"

@@ -49,6 +49,14 @@ def destination(call: ast.Call) -> str | None:
     return long[0].lstrip("-").replace("-", "_") if long else None
 
 
+def defaults(tree: Tree, option: str | None) -> list[str]:
+    """The defaults of an option, as written: of `parser.add_argument("--x", default=...)`, or of a field."""
+    added = [c for c in tree.of(ast.Call) if calls_method(c, "add_argument") and destination(c) == option]
+    given = [k.value for c in added for k in c.keywords if k.arg == "default"]
+    fields = [f for f in tree.of(ast.AnnAssign) if isinstance(f.target, ast.Name) and f.target.id == option]
+    return [ast.unparse(value) for value in (*given, *(f.value for f in fields)) if value is not None]
+
+
 def _is_plain_type(tree: Tree, node: ast.expr | None) -> bool:
     """Whether a type annotation or converter allows only numbers, texts and None."""
     if isinstance(node, ast.BinOp):

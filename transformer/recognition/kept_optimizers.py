@@ -86,7 +86,7 @@ def obstacle(
                 n
                 for n in tree.attributes_set(path)
                 if tree.scope_of(n) is maker
-                and (n.lineno < optimizer.stmt.lineno or never_both(tree, n, optimizer.stmt))
+                and (n.lineno < optimizer.stmt.lineno or tree.never_both(n, optimizer.stmt))
             ]
             if len(above) != len(tree.attributes_set(path)) or tree.methods(path) or tree.loops_around(optimizer.stmt):
                 return f"{path}, whose parameters {optimizer.name} holds, may be set more than once, or not above it"
@@ -149,19 +149,8 @@ def _always(block: Sequence[ast.stmt], wanted: Collection[ast.stmt]) -> bool:
 def made_once(roles: Roles, name: str) -> bool:
     """Whether the optimizer of a name is made by one statement, or by several of one class of which only one runs."""
     made = making(roles, name)
-    apart = all(never_both(roles.tree, one.stmt, o.stmt) for at, one in enumerate(made) for o in made[:at])
+    apart = all(roles.tree.never_both(one.stmt, o.stmt) for at, one in enumerate(made) for o in made[:at])
     return apart and len({o.kind for o in made}) == 1
-
-
-def never_both(tree: Tree, one: ast.AST, other: ast.AST) -> bool:
-    """Whether two nodes are in the two branches of one `if`."""
-    around = {one, *tree.ancestors(one)}, {other, *tree.ancestors(other)}
-    common = (n for n in around[0] & around[1] if isinstance(n, ast.If))
-    return any(
-        any(s in first for s in n.body) and any(s in second for s in n.orelse)
-        for n in common
-        for first, second in (around, around[::-1])
-    )
 
 
 def rebound(roles: Roles, root: str, cls: ast.ClassDef | None) -> str | None:

@@ -97,6 +97,16 @@ class Tree:
             node = self.parents[node]
             yield node
 
+    def never_both(self, one: ast.AST, other: ast.AST) -> bool:
+        """Whether two nodes are in the two branches of one `if`."""
+        around = {one, *self.ancestors(one)}, {other, *self.ancestors(other)}
+        common = (n for n in around[0] & around[1] if isinstance(n, ast.If))
+        return any(
+            any(s in first for s in n.body) and any(s in second for s in n.orelse)
+            for n in common
+            for first, second in (around, around[::-1])
+        )
+
     def statement(self, node: ast.AST) -> ast.stmt:
         """The innermost statement that contains `node` (`node` itself, if it is one)."""
         while not isinstance(node, ast.stmt):

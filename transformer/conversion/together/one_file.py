@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
 from transformer.conversion.imported_files import Import
+from transformer.conversion.together.chosen import with_default_import
 from transformer.conversion.together.conditions import grounds, problems, warnings
 from transformer.conversion.together.definitions import only_defines
 from transformer.conversion.together.gathered import Gathered, gather
@@ -44,6 +45,8 @@ class OneFile:
     """The files that stay files of their own, if there are any."""
     inner: tuple[Path, ...] = ()
     """Given files that are not read, as they are imported in a function or under a condition."""
+    notes: tuple[str, ...] = ()
+    """What else a reader should know about the step, with lines of the original script."""
 
     def placed(self, found: Diagnostic) -> Diagnostic:
         """A finding in the text, with the file and line that it comes from."""
@@ -99,19 +102,24 @@ def one_file(script: Path, content: str, given: Sequence[Path]) -> OneFile | Non
         return None
     own = File(script.resolve(), script.name, Tree(content))
     names = {path.resolve(): f"./{path}" if str(path) == own.name else str(path) for path in given}
+    chosen = with_default_import(own, names)
+    own = chosen.script if chosen is not None else own
     try:
         gathered = gather(own, names)
         meanings = Meanings(gathered)
         reasons = _staying(gathered, meanings)
     except Unconvertible as refusal:
         raise Unconvertible(*(_of_script(d, own) for d in refusal.diagnostics)) from None
-    lines = _Writer(gathered, meanings).script()
+    unused = chosen.unused if chosen is not None else frozenset()
+    lines = _Writer(gathered, meanings, unused).script()
     origins = tuple(("" if name == own.name else name, line) for _, name, line in lines)
     told = tuple(_of_script(d, own) for d in warnings(gathered))
     merged = tuple(file.name for file in gathered.files if file not in reasons)
     modules = {file: _module_name(gathered, file) for file in reasons}
     staying = Staying(gathered, lines, modules, reasons) if reasons else None
-    return OneFile("".join(text for text, _, _ in lines), origins, merged, told, staying, tuple(sorted(gathered.inner)))
+    text, inner = "".join(text for text, _, _ in lines), tuple(sorted(gathered.inner))
+    notes = (chosen.note,) if chosen is not None else ()
+    return OneFile(text, origins, merged, told, staying, inner, notes)
 
 
 def _staying(gathered: Gathered, meanings: Meanings) -> dict[File, Diagnostic]:
@@ -144,8 +152,8 @@ def _of_script(found: Diagnostic, script: File) -> Diagnostic:
 class _Writer:
     """Writes the lines of gathered files."""
 
-    def __init__(self, gathered: Gathered, meanings: Meanings) -> None:
-        self.gathered, self.meanings = gathered, meanings
+    def __init__(self, gathered: Gathered, meanings: Meanings, unused: Set[int]) -> None:
+        self.gathered, self.meanings, self.unused = gathered, meanings, unused
         self.end = "\r\n" if "\r\n" in gathered.script.tree.code else "\n"
         self.apart = self._definitions_stand_apart()
         """Whether the definitions of all files go below the script's imports."""
@@ -230,6 +238,8 @@ class _Writer:
         found: list[Line] = []
         below_place = False
         for number in range(1, len(texts) + 1) if within is None else within:
+            if file is self.gathered.script and number in self.unused:
+                continue
             if file is not self.gathered.script and number <= 2 and _is_for_files(texts[number - 1]):
                 continue
             if below_place and not texts[number - 1].strip():

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import ast
 
-from transformer.recognition.arguments import destination
-from transformer.recognition.kept_optimizers import never_both
+from transformer.recognition.arguments import defaults
 from transformer.state import State
 from transformer.syntax.query import calls_method
 from transformer.syntax.rewrite import Edits
@@ -31,7 +30,7 @@ def of_known_class(state: State) -> tuple[State, tuple[str, ...]] | None:
             others = [s for s, v in made.items() if isinstance(v, ast.Call) and tree.qualified(v.func) is not None]
             if len(ours) != 1 or not others or len(others) + 1 < len(made) or not _is_default(tree, ours[0]):
                 continue
-            if not all(never_both(tree, ours[0], other) for other in others):
+            if not all(tree.never_both(ours[0], other) for other in others):
                 continue
             edits, notes = Edits(state.source), list[str]()
             for other in others:
@@ -67,12 +66,4 @@ def _is_default(tree: Tree, stmt: ast.stmt) -> bool:
     if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Eq) or len(test.ops) > 1:
         return False
     same = all(isinstance(t, ast.Compare) and ast.unparse(t.left) == ast.unparse(test.left) for t in tests)
-    return same and ast.unparse(test.comparators[0]) in _defaults(tree, tree.last_name(test.left))
-
-
-def _defaults(tree: Tree, option: str | None) -> list[str]:
-    """The defaults of an option, as written: of `parser.add_argument("--x", default=...)`, or of a field."""
-    added = [c for c in tree.of(ast.Call) if calls_method(c, "add_argument") and destination(c) == option]
-    given = [k.value for c in added for k in c.keywords if k.arg == "default"]
-    fields = [f for f in tree.of(ast.AnnAssign) if isinstance(f.target, ast.Name) and f.target.id == option]
-    return [ast.unparse(value) for value in (*given, *(f.value for f in fields)) if value is not None]
+    return same and ast.unparse(test.comparators[0]) in defaults(tree, tree.last_name(test.left))
