@@ -50,13 +50,13 @@ PROPERTY = "    @property\n    def mean(self):\n        return agent\n\n"
 NORM = "    def norm(self, x):\n"
 
 
-def is_known(above: str = "", below: str = "", *edits: tuple[str, str]) -> bool:
+def is_known(above: str = "", below: str = "", *edits: tuple[str, str], by_name: bool = False) -> bool:
     code = CODE.replace("{above}", above).replace("{below}", below)
     for old, new in edits:
         assert old in code
         code = code.replace(old, new)
     tree = Tree(code)
-    found = {call.function: call for call in only_calls(Roles(tree, History(original=code)), by_name=False).values()}
+    found = {call.function: call for call in only_calls(Roles(tree, History(original=code)), by_name=by_name).values()}
     update = next(m for m in tree.classes["Agent"].body if getattr(m, "name", "") == "update")
     return update in found
 
@@ -174,3 +174,51 @@ def test_a_method_that_is_called_without_its_name_stays(name: str) -> None:
     code = code.replace("def update(self, replay)", f"def {name}(self, replay)")
     tree = Tree(code.replace("agent.update(2)", f"agent.{name}(2)"))
     assert name not in {function.name for function in only_calls(Roles(tree, History(original=code)), by_name=False)}
+
+
+JUDGE = "def judge(norm, x):\n    norm.mean.update(x)\n"
+LINEAR = (
+    ("class Mean:", "class Mean(torch.nn.Module):"),
+    ("self.mean = Mean()", "self.mean = Mean().to('cpu')"),
+)
+
+
+@pytest.mark.parametrize(
+    ("below", "edits"),
+    [
+        ("judge(norm, 3)", ()),
+        ("judge(x=3, norm=norm)\njudge(norm, 4)", ()),
+        ("def all(other):\n    judge(other, 3)\nall(norm)", ()),
+        ("judge(norm, agent)", ()),
+        ("judge(norm, 3)", LINEAR),
+        ("judge(norm, 3)", (*LINEAR, (".to('cpu')", ".to('cpu').eval()"))),
+    ],
+    ids=["one call", "several", "handed on", "another parameter", "moved", "moved and in another mode"],
+)
+def test_names_alone_tell_what_all_calls_give_a_parameter(below: str, edits: tuple[tuple[str, str], ...]) -> None:
+    assert is_known("import torch", JUDGE + below, *edits, by_name=True)
+
+
+@pytest.mark.parametrize(
+    ("below", "edits"),
+    [
+        ("", ()),
+        ("judge(norm, 3)\njudge(Both(agent), 3)", ()),
+        ("judge(made(), 3)", ()),
+        ("for norm in norms:\n    judge(norm, 3)", ()),
+        ("judge(norm, 3)\nrun(judge)", ()),
+        ("judge(*both)", ()),
+        ("globals()['judge'](other, 3)\njudge(norm, 3)", ()),
+        ("judge(norm, 3)\njudge = print", ()),
+        ("judge(norm, 3)", (("norm.mean.update(x)", "norm = x\n    norm.mean.update(x)"),)),
+        ("judge(norm, 3)", (("def judge(", "@wrapped\ndef judge("),)),
+        ("judge(norm, 3)", (("norm.mean.update(x)", "norm.mean.update(x)\n    judge(x.norm, x)"),)),
+        ("judge(norm, 3)", (("self.mean = Mean()", "self.mean = Mean().to(3)"),)),
+        ("judge(norm, 3)", (("self.mean = Mean()", "self.mean = Mean().twin(3)"), LINEAR[0])),
+        ("judge(norm, 3)", (*LINEAR, (HEAD, f"    def to(self, where):\n        return agent\n\n{HEAD}"))),
+    ],
+    ids=["never called", "of two classes", "made by a function", "in a loop", "handed on", "unpacked", "by text",
+         "bound anew", "bound in it", "decorated", "calls itself", "no module", "another method", "its own method"],
+)  # fmt: skip
+def test_names_alone_do_not_tell_it(below: str, edits: tuple[tuple[str, str], ...]) -> None:
+    assert not is_known("import torch", JUDGE + below, *edits, by_name=True)

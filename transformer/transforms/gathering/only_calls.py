@@ -13,7 +13,16 @@ from transformer.facts.libraries import module_methods
 from transformer.facts.lookups import ANSWERING, lookups
 from transformer.recognition.buffers import find_allocations
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import backwards, calls_method, names_in, parameters, statements, walk, without_methods
+from transformer.syntax.query import (
+    backwards,
+    bind_arguments,
+    calls_method,
+    names_in,
+    parameters,
+    statements,
+    walk,
+    without_methods,
+)
 from transformer.syntax.tree import Loop, Tree
 from transformer.values.effects.world import World
 
@@ -147,22 +156,52 @@ def _is_of_another(tree: Tree, value: ast.expr, owner: ast.ClassDef) -> bool:
 
 
 def _class_of(tree: Tree, name: ast.Name) -> ast.ClassDef | None:
-    """The class of the object of a name: `self` in methods, or a name only bound to new instances."""
+    """The class of the object of a name: `self` in methods, a name only bound to new instances, or a parameter that
+    every call gives such a name."""
     scope = tree.scope_of(name)
     stores = [n for n in tree.of(ast.Name) if n.id == name.id and not isinstance(n.ctx, ast.Load)]
     own = [n for n in stores if tree.scope_of(n) is scope]
     if isinstance(scope, ast.FunctionDef) and name.id in parameters(scope):
-        return None if own or scope.decorator_list else tree.class_of_self(name, scope)
+        if own or scope.decorator_list:
+            return None
+        return tree.class_of_self(name, scope) or _class_given(tree, scope, name.id)
     classes = {_class_assigned(tree, n) for n in stores}
     return classes.pop() if own and len(classes) == 1 else None
 
 
-def _class_assigned(tree: Tree, target: ast.expr) -> ast.ClassDef | None:
-    """The class of the file of whose new instance a target is bound."""
-    stmt = tree.parents[target]
-    if not isinstance(stmt, ast.Assign) or target not in stmt.targets or not isinstance(stmt.value, ast.Call):
+def _class_given(tree: Tree, function: ast.FunctionDef, parameter: str) -> ast.ClassDef | None:
+    """The class of the objects that all calls of a function of the module give a parameter; None if not known."""
+    uses = [n for n in tree.of(ast.Name) if n.id == function.name]
+    if function not in tree.root.body or (function.name in texts_of(tree) and looks_up_names(tree, tree.root)):
         return None
-    return tree.classes.get(ast.unparse(stmt.value.func))
+    found = set[ast.ClassDef | None]()
+    for use in uses:
+        call = tree.parents[use]
+        called = isinstance(call, ast.Call) and call.func is use and tree.function_called(call) is function
+        bound = bind_arguments(function, call) if called and isinstance(call, ast.Call) else None
+        given = bound.given.get(parameter) if bound is not None else None
+        inside = tree.scope_of(use) is function  # where it may hand on what it was given
+        found.add(_class_of(tree, given) if isinstance(given, ast.Name) and not inside else None)
+    return found.pop() if len(found) == 1 else None
+
+
+def _class_assigned(tree: Tree, target: ast.expr) -> ast.ClassDef | None:
+    """The class of the file of whose new instance a target is bound; an attribute may be a module that was moved."""
+    stmt = tree.parents[target]
+    if not isinstance(stmt, ast.Assign) or target not in stmt.targets:
+        return None
+    made = without_methods(stmt.value, ITSELF) if isinstance(target, ast.Attribute) else stmt.value
+    cls = tree.classes.get(ast.unparse(made.func)) if isinstance(made, ast.Call) else None
+    return cls if cls is None or made is stmt.value or _has_only_torchs(tree, cls, ITSELF) else None
+
+
+def _has_only_torchs(tree: Tree, cls: ast.ClassDef, methods: Collection[str]) -> bool:
+    """Whether a class of the file is a module of torch, with torch's own of these methods."""
+    line = tree.lineage(cls)
+    foreign = [b for c in line for b in tree.bases(c) if ast.unparse(b) not in tree.classes]
+    own = {m.name for c in line for m in c.body if _is_function(m)}
+    torchs = bool(foreign) and all((tree.qualified(b) or "").startswith("torch.nn.") for b in foreign)
+    return torchs and own.isdisjoint(methods)
 
 
 def _in_class_body(tree: Tree, name: ast.AST, owner: ast.ClassDef) -> bool:
