@@ -390,3 +390,34 @@ def test_two_methods_of_one_name_are_said_to_be_the_reason() -> None:
     methods = "class Agent:\n    def learn(self, batch):\n" + textwrap.indent(rest.partition("def play")[0], "    ")
     (found,) = convert(f"{head}\n{methods}\n{TWO}").diagnostics
     assert "but Agent and Other have a learn(): give them different names" in found.message, found.message
+
+
+LEARNS = """import torch
+import hydra
+import agents
+
+{made}
+for t in range(9):
+    obs, reward, done, info = env.step(agent.act(obs))
+    agent.{method}(obs)
+"""
+BY_CHOICE = "if mode:\n    agent = agents.{0}(3)\nelse:\n    agent = agents.{1}(3)"
+
+
+@pytest.mark.parametrize(
+    ("made", "method", "told"),
+    [
+        ("agent = hydra.utils.instantiate(settings.agent)", "update", "made by hydra.utils.instantiate()"),
+        (BY_CHOICE.format("Slow", "Fast"), "learn", "made by agents.Slow or agents.Fast"),
+        (BY_CHOICE.format("Slow", "Fast"), "show", ""),
+        (BY_CHOICE.format("Slow", "Slow"), "learn", ""),
+        (BY_CHOICE.format("Slow", "Fast").replace("else:", "if not mode:"), "learn", ""),
+        ("agent = agents.Slow(3)", "learn", ""),
+    ],
+    ids=["a configuration", "a condition", "it does not learn", "one class", "both may be made", "no choice"],
+)
+def test_what_trains_is_made_by_choice(made: str, method: str, told: str) -> None:
+    (found,) = convert(LEARNS.format(made=made, method=method)).diagnostics
+    assert found.code == "LC004"
+    assert ("what trains is known only when the script runs" in found.message) == bool(told)
+    assert told in found.message

@@ -214,13 +214,17 @@ FROM_STORED_STEPS = (
 
 def wanted_form(tree: Tree) -> str:
     """What a script that learns from stored steps should look like; "" for other scripts, whose code tells."""
-    return FROM_STORED_STEPS if any(_draws_stored(tree, call) for call in tree.of(ast.Call)) else ""
+    return FROM_STORED_STEPS if draws_stored(tree, tree.root) else ""
 
 
-def _draws_stored(tree: Tree, call: ast.Call) -> bool:
-    """Whether a call draws several stored items: distributions and spaces are asked for one sample."""
-    count = len(call.args) + len(call.keywords)
-    return tree.calls(call, "random.sample", "random.choices") or (calls_method(call, "sample") and count > 0)
+def draws_stored(tree: Tree, code: ast.AST) -> bool:
+    """Whether code draws several stored items: distributions and spaces are asked for one sample."""
+    calls = (node for node in walk(code) if isinstance(node, ast.Call))
+    return any(
+        tree.calls(call, "random.sample", "random.choices")
+        or (calls_method(call, "sample") and len(call.args) + len(call.keywords) > 0)
+        for call in calls
+    )
 
 
 def _called_beside_a_step(tree: Tree, env_steps: Sequence[ast.Call], opt: ast.Call) -> ast.Call | None:
@@ -256,7 +260,7 @@ def _no_optimizer(tree: Tree) -> Diagnostic:
         made = tree.qualified(node.func) or ""
         if made.startswith("torch.optim.") and not made.startswith("torch.optim.lr_scheduler."):
             return at(node, "LC004", "an optimizer is made here, but nothing in this file steps one")
-    if (chosen := _imported_by_choice(tree)) is not None:
+    if (chosen := _imported_by_choice(tree) or _made_by_choice(tree)) is not None:
         return chosen
     return at(None, "LC004", "no optimizer made by torch.optim is stepped by its name in this script")
 
@@ -276,7 +280,35 @@ def _imported_by_choice(tree: Tree) -> Diagnostic | None:
                 "LC004",
                 f"no optimizer is stepped here, and {name}, which is called, is imported from {' or '.join(found)}: "
                 "which one trains is known only when the script runs",
-                "Import it from one module, at the top level of the file, and give that module's file with --with.",
+                "Give the file of the module that the option's default chooses with --with, if `if args.x == ...` does "
+                "nothing but import; otherwise import it from one module, at the top level of the file.",
+            )
+    return None
+
+
+def _made_by_choice(tree: Tree) -> Diagnostic | None:
+    """An object that learns in a loop, by its method's name, whose class a configuration or conditions choose."""
+    made: dict[str, dict[str, ast.Call]] = {}
+    for target, call in tree.assigned.items():
+        if isinstance(target, (ast.Name, ast.Attribute)) and isinstance(call, ast.Call):
+            made.setdefault(ast.unparse(target), {})[tree.qualified(call.func) or ""] = call
+    for call in tree.of(ast.Call):
+        if not isinstance(call.func, ast.Attribute) or not tree.loops_around(call):
+            continue
+        if not re.search(r"train|learn|update|optimi", call.func.attr, re.IGNORECASE):
+            continue
+        name = ast.unparse(call.func.value)
+        found = made.get(name, {})
+        configured = next((c for q, c in found.items() if q.startswith("hydra.utils.")), None)
+        calls = [*found.values()]
+        what = f"what trains is known only when the script runs: {name}, whose {call.func.attr}() is called in a loop,"
+        if configured is not None:
+            why = f"{what} is made by {ast.unparse(configured.func)}(), of a class that a configuration names"
+            return at(configured, "LC004", why, f"Write `{name} = CLASS(...)`, and give its file with --with.")
+        if len(calls) > 1 and "" not in found and all(tree.never_both(calls[0], c) for c in calls[1:]):
+            why = f"{what} is made by {' or '.join(ast.unparse(c.func) for c in calls)}"
+            return at(
+                calls[0], "LC004", why, "Give the file of the class that the option's default chooses with --with."
             )
     return None
 

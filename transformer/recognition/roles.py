@@ -317,14 +317,14 @@ class Roles:
         return tuple(loops)
 
     def _phases_of_steps(self) -> Phases | None:
-        """The loop over environment steps of an off-policy script."""
+        """The loop over environment steps of an off-policy script, or over episodes, of which each stores its steps."""
         helpers = [call for call in self._helper_steps if self._steps_once(call)]
         best = self._sharing(self.env_steps) or self._sharing(helpers)
         if best is None:
             return None
         loop, step, _ = best
         opts = [o for o in self.optimizer_steps if loop in self.tree.loops_around(o)]
-        if self.tree.loops_around(step)[0] is not loop:
+        if self.tree.loops_around(step)[0] is not loop and not refusals.draws_stored(self.tree, loop):
             return None
         replay = self.history.replay or off_policy.replay_buffer(self.tree, loop, step, opts)
         block = self._common_block(loop, step, opts[0])
@@ -366,14 +366,15 @@ class Roles:
         An optimizer stepped in a loop of its own is preferred to one stepped once per rollout; among such loops, that
         of the policy's loss, which has a ratio, is preferred.
         """
-        best: tuple[tuple[int, bool, bool], Loop, ast.Call, ast.Call] | None = None
+        best: tuple[tuple[int, bool, bool, bool], Loop, ast.Call, ast.Call] | None = None
         for step in steps:
             for opt in self.optimizer_steps:
                 around = self.tree.loops_around(opt)
                 common = [x for x in self.tree.loops_around(step) if x in around]
                 if common:
                     own = around[0] is not common[0]
-                    rank = len(self.tree.loops_around(common[0])), own, own and self._optimizes_policy(opt)
+                    both = not self.tree.never_both(step, opt)
+                    rank = len(self.tree.loops_around(common[0])), both, own, own and self._optimizes_policy(opt)
                     if best is None or rank > best[0]:
                         best = rank, common[0], step, opt
         return best[1:] if best else None

@@ -31,6 +31,7 @@ from transformer.transforms.gathering.only_calls import (
     targets_to_inline,
     training_to_inline,
 )
+from transformer.transforms.gathering.shared_steps import with_own_helpers
 
 INFO = TransformInfo(
     name="inline",
@@ -101,6 +102,9 @@ def gather(state: State) -> tuple[State, dict[str, str]]:
             )
         elif only is None:
             only = call_to_inline(now.roles, named) or call_to_inline(now.roles, calls(by_name=False))
+            if only is None and (own := _with_steps_in_place(now)) is not None:
+                now = own
+                continue
         if only is None:
             break
         try:
@@ -109,6 +113,20 @@ def gather(state: State) -> tuple[State, dict[str, str]]:
             where = f"{only.function.name}() (line {only.function.lineno})"
             kept[only.function.name] = now.recorded(f"{where} cannot replace its call: {refused}")
     return now, kept
+
+
+def _with_steps_in_place(state: State) -> State | None:
+    """The state with the statements of a helper that steps the optimizers it is given, at each of its calls."""
+    own = with_own_helpers(state)
+    if own is None:
+        return None
+    now, names = own
+    try:
+        for name in names:
+            now = inlined(now, next(c for f, c in only_calls(now.roles).items() if f.name == name))
+    except (NotInlined, StopIteration):
+        return None
+    return now
 
 
 def _optimizes(roles: Roles, only: OnlyCall) -> bool:

@@ -1,0 +1,67 @@
+"""Helpers that step the optimizer they are given for the loss they are given, and are called for several networks.
+
+`def learn(loss, optimizer): optimizer.zero_grad(); loss.backward(); optimizer.step()`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from transformer.dataflow.name_lookups import looks_up_names, texts_of
+from transformer.recognition.roles import Roles
+from transformer.state import State
+from transformer.syntax.query import calls_method, parameters, root, walk
+from transformer.syntax.rewrite import Edits
+
+
+def with_own_helpers(state: State) -> tuple[State, tuple[str, ...]] | None:
+    """The state in which each call of such a helper has a copy of its own, and the copies' names; None if none is.
+
+    A copy does what the helper does: nothing else of the script uses the helper, or keeps what its defaults are.
+    """
+    tree = state.tree
+    for function in tree.of(ast.FunctionDef):
+        if not _steps_for_others(state.roles, function):
+            continue
+        uses = [n for n in tree.of(ast.Name) if n.id == function.name]
+        calls = [c for u in uses if isinstance(c := tree.parents[u], ast.Call) and tree.function_called(c) is function]
+        inside = any(function in tree.ancestors(call) for call in calls)
+        if (
+            len(calls) < max(2, len(uses))
+            or inside
+            or (function.name in texts_of(tree) and looks_up_names(tree, tree.root))
+        ):
+            continue
+        edits, names, text = Edits(state.source), [function.name], tree.text(function)
+        for call in calls[1:]:
+            names.append(tree.names.fresh(function.name))
+            edits.after(function, re.sub(rf"\bdef\s+{function.name}\b", f"def {names[-1]}", text, count=1))
+            edits.substitute(call.func, names[-1])
+        return state.after(edits), tuple(names)
+    return None
+
+
+def _steps_for_others(roles: Roles, function: ast.FunctionDef) -> bool:
+    """Whether a function of the module steps only optimizers that it is given, for losses that it is given."""
+    tree, given = roles.tree, parameters(function)
+    steps = [step for step in roles.optimizer_steps if tree.scope_of(step) is function]
+    losses = [n for n in walk(function) if calls_method(n, "backward")]
+    plain = all(
+        isinstance(d, ast.Constant) for d in (*function.args.defaults, *function.args.kw_defaults) if d is not None
+    )
+    return (
+        function in tree.root.body
+        and not function.decorator_list
+        and plain
+        and bool(steps and losses)
+        and all(root(step.func) in given for step in steps)
+        and all(root(_receiver(loss)) in given for loss in losses)
+    )
+
+
+def _receiver(loss: ast.expr) -> ast.expr:
+    """The loss of `loss.mean().backward()`."""
+    while isinstance(loss, (ast.Call, ast.Attribute)):
+        loss = loss.func if isinstance(loss, ast.Call) else loss.value
+    return loss
