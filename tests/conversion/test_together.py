@@ -583,6 +583,72 @@ class TestStaying:
         assert text == f"import math\nimport torch\n{IMPORT}\n\nprint(Agent)\nprint(math.pi)\n"
 
 
+EXECUTES = """\
+from agent import Agent
+def start(by):
+    a = Agent(1, **by)
+    print(sorted(vars(a).items()))
+def main():
+    options = {'x': 2e-05, 'y': True, 'z': None}
+    start(by=options)
+main()
+"""
+CHANGES = """\
+given = {}
+def change(of):
+    of['x'] = 'x'
+"""
+EXECUTED = """\
+x = 3
+class Agent:
+    def __init__(self, of, **options):
+        self.of = of
+        self.set(options)
+    def set(self, options):
+        for name, value in options.items():
+            exec('self.' + name + ' = ' + str(value))
+"""
+
+
+class TestExecuted:
+    def test_texts_that_only_set_attributes(self, tmp_path: Path) -> None:
+        train = CHANGES + EXECUTES.replace("print(sorted(vars(a).items()))", "print(a.of, a.x, a.y, a.z)")
+        one = join(tmp_path, {"train.py": train, "agent.py": EXECUTED})
+        assert one.staying is None
+        assert "exec(" in one.text
+        assert printed(tmp_path, one.text) == printed(tmp_path, train) == "1 2e-05 True None\n"
+
+    @pytest.mark.parametrize(
+        "before, after",
+        [
+            ("None}", "'x'}"),
+            ("'z'", "'z = x; self.w'"),
+            ("'z': None", "**given"),
+            ("    start(", "    options['x'] = 'x'\n    start("),
+            ("    start(", "    other = options\n    other['x'] = 'x'\n    start("),
+            ("    start(", "    options = dict(options, x='x')\n    start("),
+            ("    start(", "    change(options)\n    start("),
+            ("Agent(1, **by)", "Agent(1, **by, w='x')"),
+            ("    a = ", "    by.update(x='x')\n    a = "),
+            ("main()\n", "main()\nstart({'x': 'x'})\n"),
+            ("main()\n", "main()\nbegin = start\nbegin({'x': 'x'})\n"),
+            ("        for name", "        options['x'] = 'x'\n        for name"),
+            ("            exec", "            value = 'x'\n            exec"),
+            ("str(value)", "repr(value)"),
+            ("'self.'", "'self.of = x; self.'"),
+            ("self.set(options)", "getattr(self, 'set')({'x': 'x'})"),
+            ("print(sorted", "a.set({'x': 'x'}), print(sorted"),
+        ],
+    )
+    def test_other_texts(self, before: str, after: str, tmp_path: Path) -> None:
+        train, agent = (text.replace(before, after) for text in (EXECUTES, EXECUTED))
+        assert (train, agent) != (EXECUTES, EXECUTED)
+        own = train.replace("print(sorted(vars(a).items()))", "print(a.x)")
+        one = join(tmp_path, {"train.py": CHANGES + own, "agent.py": agent})
+        assert one.staying is not None
+        assert "`exec` is specific to" in one.staying.note
+
+
 class TestConversion:
     def files(self) -> dict[str, str]:
         return {

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from transformer.conversion.imported_files import Import, named
+from transformer.conversion.together.executed import sets_attributes
 from transformer.conversion.together.gathered import Gathered, refusal
 from transformer.conversion.together.meanings import Meanings
 from transformer.conversion.together.modules import File, read_file
@@ -46,7 +47,7 @@ def problems(gathered: Gathered, meanings: Meanings) -> Iterator[Diagnostic]:
 def grounds(gathered: Gathered, meanings: Meanings) -> Iterator[tuple[File, Diagnostic]]:
     """Why files must stay files of their own, and not be merged into the script."""
     for file in gathered.all_files:
-        yield from ((file, why) for why in _own_names(file, file is gathered.script))
+        yield from ((file, why) for why in _own_names(gathered, file))
         yield from _named_in_texts(gathered, meanings, file)
         yield from _pickled(gathered, meanings, file)
         yield from _classes_as_values(gathered, meanings, file)
@@ -65,7 +66,7 @@ def warnings(gathered: Gathered) -> Iterator[Diagnostic]:
                 yield Diagnostic(at.line, at.column, "LC103", at.message, at.file)
 
 
-def _own_names(file: File, is_script: bool) -> Iterator[Diagnostic]:
+def _own_names(gathered: Gathered, file: File) -> Iterator[Diagnostic]:
     """Uses of a module's own name and file, and of functions that list all names of a module."""
     tree, of_module = file.tree, lookups(of="builtin", where=("module", "both"))
     for node in tree.of(ast.Name):
@@ -73,7 +74,9 @@ def _own_names(file: File, is_script: bool) -> Iterator[Diagnostic]:
             continue  # a variable of functions alone, or something else
         call = tree.parents[node]
         bare = isinstance(call, ast.Call) and call.func is node and not call.args
-        if (node.id in OWN and not is_script) or node.id in of_module:
+        if node.id == "exec" and sets_attributes(gathered, file, call):
+            continue
+        if (node.id in OWN and file is not gathered.script) or node.id in of_module:
             yield refusal(file, node, f"`{node.id}` is specific to {file.name}, and would differ in one file")
         elif node.id in OF_CALLER and bare and tree.scope_of(node) is tree.root and not _asks_for_one(tree, call):
             yield refusal(file, node, f"`{node.id}()` lists all names of {file.name}, and the merged file has more")
