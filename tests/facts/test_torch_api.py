@@ -47,6 +47,7 @@ from transformer.facts.torch_api import (
     holders,
     is_constant,
     layers,
+    may_write_itself,
     names,
     of_layers,
     of_optimizers,
@@ -1080,7 +1081,9 @@ def test_a_layer(name: str) -> None:
     own = {t.untyped_storage().data_ptr() for t in (*given, *layer.parameters())}
     if name in layers(memory="new"):
         assert whole.untyped_storage().data_ptr() not in own
-    assert (name in layers(inplace=True)) == ("inplace" in inspect.signature(type(layer)).parameters)
+    options = inspect.signature(type(layer)).parameters
+    assert (name in layers(inplace=True)) == ("inplace" in options)
+    assert may_write_itself(name, ast.parse(f"{name}(9, 4, None, 1.0)", mode="eval").body) == ("max_norm" in options)
     if name in layers(dense=True):
         assert _first(layer(*(torch.randn(*reversed(t.shape)).T for t in given))).is_contiguous()
     if name in layers(rows="row"):
@@ -1089,6 +1092,18 @@ def test_a_layer(name: str) -> None:
     if name in layers(same_bits=True):
         with torch.no_grad():
             assert torch.equal(_first(layer(*given)), whole)
+
+
+@pytest.mark.parametrize("options", ["None, 1.0", "max_norm=1.0", "*options", "**options"])
+def test_a_layer_that_writes_into_its_parameter(options: str) -> None:
+    """Renormalizing an embedding changes its weight in each call."""
+    layer = torch.nn.Embedding(9, 4, max_norm=0.1)
+    before = layer.weight.detach().clone()
+    layer(torch.arange(9))
+    assert not torch.equal(before, layer.weight)
+    assert may_write_itself("Embedding", ast.parse(f"nn.Embedding(9, 4, {options})", mode="eval").body)
+    assert not may_write_itself("Embedding", ast.parse("nn.Embedding(9, 4, padding_idx=0)", mode="eval").body)
+    assert may_write_itself("Embedding", ast.parse("made", mode="eval").body)
 
 
 @pytest.mark.parametrize("name", sorted(HOLDERS - {"Parameter", "Sequential"}))

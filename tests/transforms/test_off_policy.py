@@ -77,9 +77,12 @@ def test_acting_with_layers(parts: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("parts", "why"),
     [
-        (network(IMAGES.replace("stride=1", "groups=1")), "makes a Conv2d"),
-        (network(IMAGES.replace("stride=1", "**{}")), "makes a Conv2d"),
-        (network("layers(8)", HELPER.format(name="layers(n)", made="nn.Linear(2, 2, bias=False)")), "makes a Linear"),
+        (network(IMAGES.replace("stride=1", "groups=1")), "makes nn.Conv2d()"),
+        (network(IMAGES.replace("stride=1", "**{}")), "makes nn.Conv2d()"),
+        (
+            network("layers(8)", HELPER.format(name="layers(n)", made="nn.Linear(2, 2, bias=False)")),
+            "makes nn.Linear()",
+        ),
         (network("copy.deepcopy(args.net)"), "calls self.net()"),
         (network("nn.Sequential(*args.layers)"), "calls self.net()"),
         (
@@ -101,9 +104,9 @@ def test_acting_with_layers(parts: dict[str, str]) -> None:
         ),
         (
             {"network": changed("network", "nn.Linear(2, 8)", "nn.Linear(2, 8, bias=False)")},
-            "makes a Linear, which is not known",
+            "makes nn.Linear(), which is not known",
         ),
-        ({"network": changed("network", "nn.Tanh()", "nn.Dropout()")}, "makes a Dropout"),
+        ({"network": changed("network", "nn.Tanh()", "nn.Dropout()")}, "makes nn.Dropout()"),
         ({"network": changed("network", "self.net(x)", "self.net(x) @ torch.eye(2)")}, "multiplies matrices"),
         ({"network": changed("network", "self.net(x)", "F.dropout(self.net(x) * x.requires_grad)")}, "requires_grad"),
         ({"sample": "<kept>"}, "may be used for more than their values"),

@@ -361,6 +361,20 @@ def test_nobody_holds_what_is_computed_of_an_unknown_networks_result(value: str,
 
 
 @pytest.mark.parametrize(
+    ("options", "stays"),
+    [("4, 2", True), ("4, 2, padding_idx=0", True), ("4, 2, max_norm=1.0", False), ("4, 2, 0, 1.0", False)],
+)
+def test_a_layer_that_renormalizes_its_parameter_changes_it(options: str, stays: bool) -> None:
+    agent = PARTS["agent"].replace("self.critic = ", f"self.codes = nn.Embedding({options})\n        self.critic = ")
+    metrics = f"{PARTS['metrics']}\nprint(agent.codes.weight.sum())\nagent.codes(mb_inds)"
+    roles = roles_of({"agent": agent, "metrics": metrics})
+    assert roles.minibatch_loop is not None
+    body = roles.minibatch_loop.body
+    place = next(i for i, s in enumerate(body) if "codes.weight" in ast.unparse(s))
+    assert (reads_otherwise(roles, body[place], body[place + 1 : place + 2]) is None) is stays
+
+
+@pytest.mark.parametrize(
     ("read", "past", "stays"),
     [
         ("print(v_loss)", "loss.backward()", True),

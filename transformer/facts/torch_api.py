@@ -248,6 +248,8 @@ class Layers:
     """Whether its result is contiguous, whatever the layout of what it is given."""
     sequence: bool = False
     """Whether it goes through a sequence of steps, and returns its last state too."""
+    writes: tuple[str, int] | None = None
+    """The option, and its position, with which each call writes into the layer's parameter."""
     autocast: Literal["", "product", "kept"] = ""
     """product: computed in autocast's dtype; kept: it takes any dtype, and returns float32 where it is given that."""
 
@@ -273,7 +275,8 @@ LAYERS = (
     Layers("Bilinear ConvTranspose1d ConvTranspose2d ConvTranspose3d MaxPool3d"),
     Layers("AvgPool1d AvgPool3d AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveMaxPool2d"),
     Layers("BCELoss BCEWithLogitsLoss CrossEntropyLoss HuberLoss L1Loss MSELoss NLLLoss SmoothL1Loss"),
-    Layers("Embedding GRUCell GroupNorm LSTMCell RNNCell"),
+    Layers("Embedding", writes=("max_norm", 3)),
+    Layers("GRUCell GroupNorm LSTMCell RNNCell"),
     Layers("GRU LSTM RNN", sequence=True),
 )  # fmt: skip
 
@@ -472,6 +475,21 @@ def methods(**facts: object) -> frozenset[str]:
 def layers(**facts: object) -> frozenset[str]:
     """The modules of torch.nn whose rows state all of these facts, as for `names`."""
     return named(LAYERS, facts)
+
+
+def may_write_itself(layer: str, call: ast.AST) -> bool:
+    """Whether a layer may write into its parameter when it is called.
+
+    Args:
+        layer: its name in torch.nn.
+        call: what made it.
+    """
+    option = next((row.writes for row in LAYERS if layer in row.names.split()), None)
+    if option is None or not isinstance(call, ast.Call):
+        return option is not None
+    name, place = option
+    spread = any(isinstance(a, ast.Starred) for a in call.args)
+    return spread or len(call.args) > place or any(k.arg in (name, None) for k in call.keywords)
 
 
 @dataclass(frozen=True)

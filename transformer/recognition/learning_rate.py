@@ -52,6 +52,8 @@ class RateUses:
         """Statements above the training loop that print it."""
         self.scheduled = False
         self.obstacle: str | None = None
+        self.kept_state: str | None = None
+        """Where its state may be kept: with the rate of that time if that is a float, a later one if a tensor."""
         self._tree = tree
         self._roles, self._name, self._scope = roles, name, scope or roles.scope
         self._seen = seen
@@ -177,7 +179,7 @@ class RateUses:
             self.obstacle = f"{node.attr}() on line {node.lineno} replaces its parameter groups"
         elif called and node.attr == "state_dict":
             if not self._is_saved(parent):
-                self.obstacle = f"line {node.lineno} reads its state, and may keep it while the rate changes"
+                self.kept_state = f"line {node.lineno} reads its state, and may keep it while the rate changes"
         elif called and node.attr == "load_state_dict":
             self._note_load(node)
         elif node.attr == "param_groups":
@@ -326,6 +328,7 @@ class RateUses:
         )
         inner = RateUses(self._roles, name, scope, self._seen | {key})
         self.obstacle = inner.obstacle or self.obstacle
+        self.kept_state = inner.kept_state or self.kept_state
         if rebound or inner.shown:
             self.obstacle = f"line {where.lineno} gives the optimizer another name, whose uses are not understood"
         self.others += [*inner.writes, *inner.others]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -66,6 +67,15 @@ class Skip(Exception):
         self.headlines = tuple(headlines)
         self.history = history
         self.warnings = tuple(warnings)
+
+    def at(self, place: str, line: int) -> Skip:
+        """The same skip, with the place that was left as it was, unless the reason already names its line.
+
+        `at("the loop", 12)` adds "(the loop on line 12)".
+        """
+        named = re.search(rf"\bline {line}\b", str(self))
+        where = "" if named else f" ({place} on line {line})"
+        return type(self)(f"{self}{where}", self.history, self.warnings, self.headlines)
 
 
 class NotNeeded(Skip):

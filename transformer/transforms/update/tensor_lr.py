@@ -124,6 +124,9 @@ def _edit(
     uses = RateUses(roles, optimizer.name)
     if uses.obstacle:
         raise Skip(uses.obstacle)
+    changing = bool(uses.writes or uses.others or uses.scheduled)
+    if uses.kept_state and (changing or counting):
+        raise Skip(uses.kept_state)
     if elsewhere and (uses.loads or uses.shown):
         raise Skip(f"line {(*uses.loads, *uses.shown)[0].lineno} loads or prints it")
     made = max([optimizer.stmt, *uses.shown], key=lambda stmt: stmt.lineno)
@@ -137,7 +140,8 @@ def _edit(
     cudagraphs = state.history.flags.get("cudagraphs")
     device = roles.device if cudagraphs and not elsewhere else None
     # On a CPU, the device of a script without one, step() rejects capturable optimizers
-    capturable = bool(device) and optimizer.kind in CAPTURABLE and not (given & {"capturable", "fused"} or replaced)
+    own = replaced or uses.kept_state or given & {"capturable", "fused"}
+    capturable = bool(device) and optimizer.kind in CAPTURABLE and not own
     extra = [f"capturable={cudagraphs}"] if capturable else []
     place = f', device={device} if {cudagraphs} else "cpu"' if device and (capturable or not uses.loads) else ""
     group = tree.names.fresh("group")
@@ -156,7 +160,7 @@ def _edit(
     if replaced:
         notes.append(f"{optimizer.name}: a checkpoint is loaded in the training loop, its step is not captured")
     loaded |= {"flags": state.history.any_flag, "counting": counting, "p": tree.names.fresh("p")}
-    if not (uses.writes or uses.others or uses.scheduled):
+    if not changing:
         if extra:
             _add_arguments(tree, edits, optimizer, extra)
         if counting:

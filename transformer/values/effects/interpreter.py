@@ -1516,6 +1516,8 @@ class Interpreter:
         while stack:
             one = stack.pop()
             last, call = one.name.removeprefix("torch.nn."), one.node
+            if one.kind == "made" and torch_api.may_write_itself(last, call):
+                return False
             if one in seen or (one.kind == "made" and (last in torch_api.layers(memory="new") or last in _SHAPING)):
                 continue
             seen.add(one)

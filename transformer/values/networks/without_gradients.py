@@ -105,7 +105,7 @@ def layer_differs(roles: Roles, node: ast.AST) -> str | None:
     name = roles.tree.qualified(node.func) or ""
     last = name.rpartition(".")[2]
     if name.startswith("torch.nn.") and last[:1].isupper():
-        return None if last in LAYERS and _has_known_options(node, last) else f"makes a {last}"
+        return None if last in LAYERS and _has_known_options(node, last) else f"makes {ast.unparse(node.func)}()"
     return None
 
 
