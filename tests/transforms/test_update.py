@@ -1,6 +1,12 @@
+from pathlib import Path
+
 import pytest
 from cases import NoOp, Rewrite
 from scripts import PARTS, edited
+
+from transformer import convert
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
 
 PARAMS = "b_obs, mb_inds, b_actions, b_logprobs, clipfracs, b_advantages, b_returns"
 FUNCTION = f'''
@@ -206,3 +212,14 @@ def test_rewrite(rewrite: Rewrite) -> None:
 @pytest.mark.parametrize("noop", NOOPS, ids=str)
 def test_noop(noop: NoOp) -> None:
     noop.check("update")
+
+
+@pytest.mark.parametrize("left", [("q_", "policy_"), ("policy_",), ()])
+def test_compiling_the_temperature_alone_is_not_recommended(left: tuple[str, ...]) -> None:
+    """Its optimizer is given one tensor, so that next to nothing is compiled."""
+    text = (FIXTURES / "tuned_entropy.py").read_text()
+    for name in left:
+        step = next(line for line in text.splitlines() if line.lstrip() == f"{name}optimizer.zero_grad()")
+        indent = step[: -len(step.lstrip())]
+        text = text.replace(step, f"{indent}if {name}loss.isnan():\n{indent}    continue\n{step}")
+    assert ("compile" in convert(text).recommended) is (len(left) < 2)

@@ -245,7 +245,9 @@ def print_report(console: Console, results: Sequence[Result], *, verbose: bool =
         if files := only.not_looked_into:
             print_line(console, (_imports(files, "convert with"), "bold yellow"))
         if not only.compiles:
-            print_line(console, ("update() is not compiled: expect hardly more speed than from the original", "dim"))
+            print_line(
+                console, ("no update of a network is compiled: expect hardly more speed than from the original", "dim")
+            )
         if _imports_tensordict(only.conversion.source) and importlib.util.find_spec("tensordict") is None:
             print_line(console, ("needs ", "dim"), "pip install tensordict")
         if only.output is not None:

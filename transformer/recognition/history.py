@@ -99,6 +99,8 @@ class History:
     """Whether update() clears gradients, runs backward and steps in a form that torch.compile can trace."""
     untraced: str = ""
     """Why it does not, or only in another form; nothing where that was not asked."""
+    small_updates: frozenset[str] = frozenset()
+    """The functions that update only tensors which optimizers are given one by one, such as SAC's temperature."""
     static_update: bool = False
     """Whether no control flow of update() depends on a tensor's value."""
     step_counter: str | None = None

@@ -157,8 +157,9 @@ def apply(state: State) -> Rewrite:
     else:
         edits.before(roles.outermost, f"if {flag}:\n{textwrap.indent(code, '    ')}", gap=1)
     unchecked = not any_checks or (both is not None and computing is None)
-    trained = any(passes and name in functions for name, passes in {**updates, **facts.auxiliary}.items())
-    alone = None if trained and acting else "the policy" if acting else "the update" if trained else None
+    compiled = [n for n, passes in {**updates, **facts.auxiliary}.items() if passes and n in functions]
+    trained = any(name not in facts.small_updates for name in compiled)
+    alone = None if compiled and acting else "the policy" if acting else "the update" if compiled else None
     if alone is not None:  # the flag's help was written before this was known
         reword(tree, edits, {said: better.format(alone) for said, better in HELP.items()})
     return Rewrite(

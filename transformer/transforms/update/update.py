@@ -105,8 +105,18 @@ def _extracted(state: State, region: Region) -> State:
     function = extract(state, edits, region.statements, _name(region), doc, detach=True)
     _check_graphs(roles, tensors, region, function)
     history = state.history.with_function(function.name, function)
-    updates = {**history.updates, function.name: passes}
-    return state.after(edits, replace(history, updates=updates))
+    small = history.small_updates | ({function.name} if _is_small(roles, region) else set())
+    return state.after(edits, replace(history, updates={**history.updates, function.name: passes}, small_updates=small))
+
+
+def _is_small(roles: Roles, region: Region) -> bool:
+    """Whether the region's optimizers are given their tensors one by one: `Adam([log_alpha])`."""
+    stepped = {ast.unparse(step.func.value) for step in region.steps if isinstance(step.func, ast.Attribute)}
+    made = [one.call for one in roles.optimizers if one.name in stepped]
+    given = [next(iter(call.args), next((k.value for k in call.keywords if k.arg == "params"), None)) for call in made]
+    lists = [value.elts for value in given if isinstance(value, (ast.List, ast.Tuple))]
+    one_by_one = all(isinstance(n, (ast.Name, ast.Attribute)) for elements in lists for n in elements)
+    return bool(made) and len(lists) == len(made) and one_by_one
 
 
 def _name(region: Region) -> str:
