@@ -9,6 +9,7 @@ from transformer.conversion.result import Skipped
 from transformer.facts import python, torch_api
 
 LAST = "class Last:\n    def __init__(self, x):\n        self.x = x\nlast = Last(v_loss)"
+NET = "class Net(nn.Module):\n"
 VALUES_ALONE = [
     f"{LAST}\nprint(last.x.item(), isinstance(last, Last))",
     f"{LAST}\ndef shown(x):\n    return [x.x.item()]\nprint(shown(last), vars(args))",
@@ -23,6 +24,9 @@ VALUES_ALONE = [
     "loss = round(float(loss.detach()), 3)\nprint(f'{loss}')",
     "loss = v_loss = loss.detach()\nprint(loss, v_loss)",
     "print(torch.tensor(v_loss), v_loss.long())",
+    "agent.last = v_loss\nprint(agent)",
+    "agent.past = [v_loss, {'v': loss}]\nprint(f'{agent}', str(agent), repr(agent), '{}'.format(1))",
+    "agent.last = v_loss\nprint(agent.actor, agent.critic)",
 ]
 TELLS = [
     "print(v_loss)",
@@ -76,6 +80,13 @@ TELLS = [
     "import strange\nstrange.last = v_loss",
     "import strange\nstrange.kept[global_step] = v_loss",
     "every = torch.stack([loss, v_loss])[torch.tensor([0, 1])]\nprint(every)",
+    "agent.last = v_loss\nAgent.__repr__ = lambda self: str(self.last)\nprint(agent)",
+    f"{NET}    def extra_repr(self):\n        return f'{{self.last}}'\nnet = Net()\nnet.last = v_loss\nprint(net)",
+    f"{NET}    def extra_repr(self):\n        return f'{{self.last}}'\nagent.part = Net()\nagent.part.last = v_loss\n"
+    "print(f'{agent}')",
+    "import strange\nagent.resize = strange.Resize((84, 84))\nagent.last = v_loss\nprint(agent)",
+    "import strange\nagent.resize = strange.Resize(v_loss)\nprint(agent)",
+    "import strange\nagent.resize = strange.Resize()\nagent.resize(v_loss)\nprint(agent)",
     "print(torch.is_grad_enabled() and torch.autograd.grad(v_loss, agent.parameters(), allow_unused=True))",
 ]
 

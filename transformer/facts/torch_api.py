@@ -477,7 +477,7 @@ def layers(**facts: object) -> frozenset[str]:
     return named(LAYERS, facts)
 
 
-def may_write_itself(layer: str, call: ast.AST) -> bool:
+def may_write_itself(layer: str, call: ast.AST | None) -> bool:
     """Whether a layer may write into its parameter when it is called.
 
     Args:

@@ -37,6 +37,9 @@ HOLD = (*python.CONTAINERS, "instance")
 """Kinds of things that hold tensors: in their items, or in attributes."""
 WITHOUT = "without its graph"
 SHOWS, ASKS = "shows {} with its grad_fn", "may ask whether {} has a gradient"
+SHOWS_INSIDE = "may show a tensor inside {} with its grad_fn"
+SHOWN_BY = ("__repr__", "__str__", "__format__", "extra_repr", "_get_name")
+"""Methods by which a class may show its objects otherwise than torch shows modules."""
 TAKES_ON = "keeps {} where later uses are not known"
 
 
@@ -250,11 +253,13 @@ class Graphs:
         if isinstance(parent, (ast.keyword, ast.Starred)):
             parent = self._tree.parents[parent]
         if isinstance(parent, ast.Call):
-            return NOTHING if parent.func is node else self._argument(parent, node, context)
+            return NOTHING if parent.func is node else self._argument(parent, node, context, direct)
         if isinstance(parent, ast.FormattedValue):
+            if self._is_shown_by_its_layers(node, context):
+                return NOTHING
             number = parent.format_spec is not None or self._shapes.rank(node) == 0  # a format needs one number
             number = number and direct and parent.conversion == -1
-            return NOTHING if number else _held(parent, SHOWS, node)
+            return NOTHING if number else _held(parent, SHOWS if direct else SHOWS_INSIDE, node)
         if isinstance(parent, ast.BinOp) and _is_text(parent.left):
             return _held(parent, SHOWS, node)
         computes = isinstance(parent, (ast.BinOp, ast.UnaryOp, ast.AugAssign))
@@ -306,20 +311,38 @@ class Graphs:
             return self._made_at(call, context)
         return _held(parent, ASKS, node)
 
+    def _is_shown_by_its_layers(self, node: ast.expr, context: Context) -> bool:
+        """Whether an expression is a module that torch shows: by names and options of its layers, without tensors."""
+        modules = list(self._things(node, context))
+        if not modules or not all(map(self._flow.is_module_object, modules)):
+            return False
+        for module in modules:  # grows as it is walked
+            if module.kind == "instance" and any(self._flow.found_in_class(module, name) for name in SHOWN_BY):
+                return False
+            for part in self._flow.heap.below(module):
+                if self._flow.is_module_object(part):
+                    modules += [part] if part not in modules else []
+                elif part.kind not in (*MEMORY, *python.CONTAINERS):  # perhaps a module of another library
+                    return False
+        return True
+
     def _leaves_graph_by(self, attribute: ast.Attribute) -> bool:
         """Whether an attribute of a tensor is `data`, or a called method that returns only values."""
         call = self._tree.parents[attribute]
         return _leaves_graph(call if isinstance(call, ast.Call) and call.func is attribute else attribute)
 
-    def _argument(self, call: ast.Call, node: ast.expr, context: Context) -> Things | Held:
+    def _argument(self, call: ast.Call, node: ast.expr, context: Context, direct: bool) -> Things | Held:
         """What a call returns if a tensor with a graph, or a container of one, is an argument."""
         if self._takes_values(call):
             return NOTHING
         name = self._tree.names.builtin(call.func)
         if name is not None:
             row = python.does("builtin", name)
+            if name in python.SHOWS and self._is_shown_by_its_layers(node, context):
+                return NOTHING
             if name in python.SHOWS or row is None or row.gives == "nothing" or row.calls:
-                return _held(call, SHOWS if name in python.SHOWS else ASKS, node)
+                shows = SHOWS if direct else SHOWS_INSIDE
+                return _held(call, shows if name in python.SHOWS else ASKS, node)
             return self._made_at(call, context)
         callees = self._things(call.func, context)
         if callees and all(t.kind in ("function", "bound", "class") for t in callees):

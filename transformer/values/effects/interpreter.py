@@ -353,7 +353,7 @@ class Interpreter:
             else:
                 self.heap.put((holder, name), things, node)
             if holder.kind == "instance":
-                setters = self._found_in_class(holder, name)
+                setters = self.found_in_class(holder, name)
                 for member in setters:
                     if member.kind == "function" and _is_property(member.node):
                         self._apply(self.heap.thing("bound", of=(member, holder)), [things], {}, node)
@@ -471,7 +471,8 @@ class Interpreter:
         bases = (b for one in self._classes(cls) for b in self.heap.get((one, "bases")))
         return sorted((b for b in bases if b.kind != "class" and b.name != "builtins.object"), key=in_order)
 
-    def _found_in_class(self, instance: Thing, name: str) -> Things:
+    def found_in_class(self, instance: Thing, name: str) -> Things:
+        """What classes of this file hold under a name for their instance."""
         return self._nearest(self._classes(instance.of[0]), name)
 
     def _nearest(self, classes: Sequence[Thing], name: str) -> Things:
@@ -741,7 +742,7 @@ class Interpreter:
             return frozenset([instance.of[0]])
         if name == "__dict__":
             return frozenset([instance])
-        members, found = self._found_in_class(instance, name), set[Thing]()
+        members, found = self.found_in_class(instance, name), set[Thing]()
         for member in members:
             if member.kind != "function":
                 found.add(member)
@@ -768,7 +769,7 @@ class Interpreter:
             if thing.kind != "instance":
                 continue
             for name in names:
-                for member in self._found_in_class(thing, name):
+                for member in self.found_in_class(thing, name):
                     if member.kind == "function":
                         found |= self._apply(self.heap.thing("bound", of=(member, thing)), given, {}, node)
         return frozenset(found)
@@ -852,7 +853,7 @@ class Interpreter:
             return self._instantiate(callee, given, named, node, spread)
         if callee.kind == "instance":
             called = self._special([callee], ("__call__",), [*given], node)
-            if self._found_in_class(callee, "__call__"):
+            if self.found_in_class(callee, "__call__"):
                 return self._with_named(callee, "__call__", given, named, node, spread) | called
             if self.is_module(callee.of[0]):
                 return self._with_named(callee, "forward", given, named, node, spread)
@@ -875,7 +876,7 @@ class Interpreter:
         self, instance: Thing, name: str, given: list[Things], named: dict[str, Things], node: ast.AST, spread: Things
     ) -> Things:
         found: set[Thing] = set()
-        for member in self._found_in_class(instance, name):
+        for member in self.found_in_class(instance, name):
             if member.kind == "function":
                 found |= self._apply(self.heap.thing("bound", of=(member, instance)), given, named, node, spread)
             else:
@@ -888,6 +889,12 @@ class Interpreter:
         return bool(bases) and all(
             b.kind == "library" and libraries.role(b.name) in ("tensors", "bases") for b in bases
         )
+
+    def is_module_object(self, thing: Thing) -> bool:
+        """Whether an object is a module of torch, or of a class of this file derived from one."""
+        if thing.kind == "made":
+            return thing.name.startswith("torch.nn.")
+        return thing.kind == "instance" and self.is_module(thing.of[0])
 
     def _apply(
         self,
@@ -1000,7 +1007,7 @@ class Interpreter:
     ) -> Things:
         made = self.heap.thing("instance", node, self._frame.context, of=(cls,))
         arguments = frozenset(t for a in (*given, *named.values(), spread) for t in a)
-        constructors = self._found_in_class(made, "__init__")
+        constructors = self.found_in_class(made, "__init__")
         for constructor in constructors:
             if constructor.kind == "function":
                 self._apply(self.heap.thing("bound", of=(constructor, made)), given, named, node, spread)
@@ -1014,7 +1021,7 @@ class Interpreter:
                 self.heap.put((made, EVERY), unnamed, node)
             self._foreign_constructor(made, arguments, node)
         found = {made}
-        for creator in self._found_in_class(made, "__new__"):
+        for creator in self.found_in_class(made, "__new__"):
             found |= self._unknown([creator, made, *arguments], node)
         self._special([made], ("__post_init__",), [], node)
         return frozenset(found)
@@ -1192,7 +1199,7 @@ class Interpreter:
     @property
     def _has_own_environments(self) -> bool:
         """Whether a class of this file has a step() that unknown code may call."""
-        return any(t.kind == "instance" and self._found_in_class(t, "step") for t in self.heap.reach([UNKNOWN]))
+        return any(t.kind == "instance" and self.found_in_class(t, "step") for t in self.heap.reach([UNKNOWN]))
 
     def _by_row(
         self,

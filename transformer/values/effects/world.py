@@ -125,9 +125,7 @@ class World:
 
     def is_module_object(self, thing: Thing) -> bool:
         """Whether an object is such a module."""
-        if thing.kind == "made":
-            return thing.name.startswith("torch.nn.")
-        return thing.kind == "instance" and self._code.is_module(thing.of[0])
+        return self._code.is_module_object(thing)
 
     def contents(self, thing: Thing) -> Things:
         """What a container may hold."""
