@@ -38,8 +38,6 @@ HOLD = (*python.CONTAINERS, "instance")
 WITHOUT = "without its graph"
 SHOWS, ASKS = "shows {} with its grad_fn", "may ask whether {} has a gradient"
 SHOWS_INSIDE = "may show a tensor inside {} with its grad_fn"
-SHOWN_BY = ("__repr__", "__str__", "__format__", "extra_repr", "_get_name")
-"""Methods by which a class may show its objects otherwise than torch shows modules."""
 TAKES_ON = "keeps {} where later uses are not known"
 
 
@@ -316,8 +314,9 @@ class Graphs:
         modules = list(self._things(node, context))
         if not modules or not all(map(self._flow.is_module_object, modules)):
             return False
+        shown_by = (*python.SHOWN_BY, "extra_repr", "_get_name")
         for module in modules:  # grows as it is walked
-            if module.kind == "instance" and any(self._flow.found_in_class(module, name) for name in SHOWN_BY):
+            if module.kind == "instance" and any(self._flow.found_in_class(module, name) for name in shown_by):
                 return False
             for part in self._flow.heap.below(module):
                 if self._flow.is_module_object(part):

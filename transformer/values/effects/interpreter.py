@@ -573,7 +573,7 @@ class Interpreter:
         if isinstance(node, ast.JoinedStr):
             for part in node.values:
                 if isinstance(part, ast.FormattedValue):
-                    self._special(self._of(part.value), ("__str__", "__repr__", "__format__"), [], part)
+                    self._special(self._of(part.value), python.SHOWN_BY, [], part)
                     if part.format_spec is not None:
                         self._of(part.format_spec)
             return NOTHING
@@ -808,7 +808,7 @@ class Interpreter:
         text = isinstance(node.func, ast.Attribute) and isinstance(node.func.value, (ast.Constant, ast.JoinedStr))
         if not callees and text:  # `"{}: {}".format(step, loss)`
             everything = (t for a in (*given, *named.values(), spread) for t in a)
-            self._special(everything, ("__str__", "__repr__", "__format__"), [], node)
+            self._special(everything, python.SHOWN_BY, [], node)
             return NOTHING
         if not callees:  # a number, or nothing known
             if not self._all_is_known:
@@ -1401,7 +1401,7 @@ class Interpreter:
                 t for t in given[0] if t.kind == "unknown"
             )
         if name in ("print", "str", "repr", "format", "len", "bool", "int", "float"):
-            self._special(arguments, ("__str__", "__repr__", "__len__", "__bool__", "__int__", "__float__"), [], node)
+            self._special(arguments, (*python.SHOWN_BY, "__len__", "__bool__", "__int__", "__float__"), [], node)
         if name == "globals" or name == "locals" or (name == "vars" and not given):
             self.heap.read(Variable)
             for variable in [v for v in self.heap.held if isinstance(v, Variable)]:
