@@ -84,6 +84,22 @@ def test_what_runs_on_the_device_alone(body: str) -> None:
     assert obstacle(body, stdlib="import math") is None
 
 
+@pytest.mark.parametrize(
+    ("made", "unknown"),
+    [
+        ("layer(2, 1)", False),
+        ("nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))", False),
+        ("kept.pop()", True),
+        ("nn.DataParallel(nn.Linear(2, 1))", True),
+        ("nn.Sequential(nn.Linear(2, 1), kept.pop())", True),
+    ],
+)
+def test_a_part_of_a_network_is_called(made: str, unknown: bool) -> None:
+    agent = PARTS["agent"].replace("self.critic = ", f"self.critic = {made}  # ")
+    called = {"agent": agent, "optimize": more("optimize", "print(work(b_obs))")}
+    assert bool(obstacle("return agent.critic(x)", **called)) is unknown
+
+
 def test_a_network_s_method_of_an_optimizer_s_name() -> None:
     assert obstacle("optimizer.step()\noptimizer.zero_grad()", agent=STEPPING) is None
 

@@ -243,7 +243,7 @@ def print_report(console: Console, results: Sequence[Result], *, verbose: bool =
         if any(isinstance(s.outcome, Skipped) and s.outcome.reason == ON_CPU for s in only.conversion.steps):
             print_line(console, (f"CUDA  {ON_CPU}", "dim"))
         if files := only.not_looked_into:
-            print_line(console, (_imports(files, "convert with"), "bold yellow"))
+            print_line(console, (_imports(files, "more may be converted with"), "bold yellow"))
         if not only.compiles:
             print_line(
                 console, ("no update of a network is compiled: expect hardly more speed than from the original", "dim")

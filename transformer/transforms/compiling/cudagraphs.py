@@ -180,7 +180,7 @@ def _against_region(roles: Roles, function: Function, captured: Sequence[str]) -
     call = next(n for n in walk(roles.outermost) if isinstance(n, ast.Call) and ast.unparse(n.func) == function.name)
     at = roles.tree.statement(call)
     varies = next((name for name in function.params if not is_steady(roles, name, at, captured)), None)
-    return f"its argument {varies} is not known to be tensors of one size" if varies else None
+    return f"its argument {varies} may have another size in another call" if varies else None
 
 
 def _not_capturable(roles: Roles) -> str:

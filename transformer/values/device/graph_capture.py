@@ -12,7 +12,7 @@ from functools import cached_property
 
 from transformer.facts.libraries import module_methods
 from transformer.facts.lookups import lookups
-from transformer.facts.python import ACCESS, COMPUTES, CONVERTS, WRITES, builtin_names
+from transformer.facts.python import ACCESS, COMPUTES, CONTAINERS, CONVERTS, WRITES, builtin_names
 from transformer.facts.torch_api import DISTRIBUTIONS, attributes, is_normal, of_optimizers
 from transformer.recognition.changes import Changes, foreign_base
 from transformer.recognition.roles import Roles
@@ -42,6 +42,7 @@ from transformer.values.device.waits import (
     of_torch_function,
     parts_of,
 )
+from transformer.values.effects.interpreter import MEMORY
 from transformer.values.effects.world import World
 from transformer.values.networks.attributes import MODULE, Frame, Unknown, Values, no_class
 from transformer.values.networks.results import Results, loss_called
@@ -321,7 +322,16 @@ class Capture:
         name = root(call.func)
         values = [value for _, value in self._roles.assignments(name)]
         plain = isinstance(call.func, ast.Name) and bool(values) and all(map(self._is_torch_module, values))
-        return None if plain else self._unknown(ast.unparse(call.func))
+        return None if plain or self._is_of_layers(call.func) else self._unknown(ast.unparse(call.func))
+
+    def _is_of_layers(self, network: ast.expr) -> bool:
+        """Whether an expression is a module of torch that holds nothing but such modules: `agent.actor`."""
+        world = self._roles.get(World)
+        things = world.of(network)
+        held = world.reach(things)
+        modules = [t for t in held if t.kind not in (*MEMORY, *CONTAINERS)]
+        own = all(t.name.startswith("torch.nn.") and "parallel" not in t.name.lower() for t in modules)
+        return bool(things) and world.is_known(held) and all(t.kind == "made" for t in modules) and own
 
     def _is_torch_module(self, value: ast.expr) -> bool:
         """Whether a network is made only of torch's modules, possibly by a function of this file."""
