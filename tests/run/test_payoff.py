@@ -65,9 +65,9 @@ class TestWhatIsSaid:
 
     def test_what_was_taken_beside_the_flags(self) -> None:
         assert beside([], COMPILED, EAGER) == ""
-        assert beside(["fused environments"], COMPILED, None) == ". It had fused environments"
+        assert beside(["fused environments"], COMPILED, None) == ". This run had fused environments"
         assert beside(["fused environments"], COMPILED, EAGER) == (
-            ". It had fused environments, 2.00x the pace of an earlier run without"
+            ". This run had fused environments, 2.00x the pace of an earlier run without"
         )
 
 

@@ -87,7 +87,6 @@ def test_what_runs_on_the_device_alone(body: str) -> None:
 @pytest.mark.parametrize(
     ("made", "unknown"),
     [
-        ("layer(2, 1)", False),
         ("nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))", False),
         ("kept.pop()", True),
         ("nn.DataParallel(nn.Linear(2, 1))", True),

@@ -209,7 +209,7 @@ def beside(taken: Sequence[str], measured: Measured, without: Measured | None) -
     brought = ""
     if without is not None and measured.per_iteration > 0:
         brought = f", {without.per_iteration / measured.per_iteration:.2f}x the pace of an earlier run without"
-    return f". It had {' and '.join(taken)}{brought}"
+    return f". This run had {' and '.join(taken)}{brought}"
 
 
 def _speed(measured: Measured) -> str:

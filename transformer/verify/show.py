@@ -27,7 +27,7 @@ _STYLES = {
 }
 _FINDINGS_SHOWN = 8
 _PLACES_SHOWN = 3
-_NO_LOG = "nothing was logged or printed in these {} iterations, so logs were not compared; {}"
+_NO_LOG = "nothing was logged or printed in these runs, so logs were not compared; {}"
 
 
 def print_verdict(
@@ -64,7 +64,7 @@ def print_verdict(
         elif left:
             console.print(Text("               with more --iterations it may be", style="dim"), soft_wrap=True)
         if verification.unlogged is not None:
-            said = _NO_LOG.format(verification.original.iterations, verification.unlogged)
+            said = _NO_LOG.format(verification.unlogged)
             console.print(Text(said, style="dim"), soft_wrap=True)
     _print_outcome(verification, console, required)
 

@@ -75,7 +75,7 @@ def _peel(state: State, edits: Edits, loop: ast.For) -> None:
         raise Skip("it does not run over all steps with a plain index")
     branch = loop.body[0]
     if len(loop.body) > 1 or not isinstance(branch, ast.If) or not branch.orelse or loop.orelse:
-        raise NotNeeded("it is not a choice between the last step and the others, and nothing else")
+        raise NotNeeded("it does more than choose between the last step and the others")
     is_last = tests_for_last_step(branch.test, loop.target.id, count, Shapes(roles))
     if is_last is None:
         raise NotNeeded(f"the branch on line {branch.lineno} does not test for the last step")

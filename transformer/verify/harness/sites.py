@@ -112,7 +112,7 @@ class _Router(ast.NodeTransformer):
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
         if node not in self._training:
             return self.generic_visit(node)
-        number, node.test = self._condition_site(node.test, ast.unparse(node))
+        number, node.test = self._condition_site(node.test, f"... if {ast.unparse(node.test)} else ...")
         (node.body,) = self._under((number, "true"), [node.body])  # type: ignore[assignment]
         (node.orelse,) = self._under((number, "false"), [node.orelse])  # type: ignore[assignment]
         return node
