@@ -24,7 +24,7 @@ def sample() -> Any:
 def test_the_networks_draws() -> None:
     step = turn("sampling", script({}))
     assert isinstance(step.outcome, Applied), step.outcome
-    comment = "            # As probs.sample() draws, but for its checks, which read tensors on the host\n"
+    comment = "            # The draw of probs.sample() without its checks, which wait for the device\n"
     draw = "(probs.probs / torch.empty_like(probs.probs).exponential_(1)).argmax(-1)"
     assert f"{comment}            action = {draw}\n" in step.after
     assert "def sample(" not in step.after

@@ -91,7 +91,7 @@ def apply(state: State) -> Rewrite:
             if draw is None or state.history.unsteady or getattr(stmt, "value", None) is not call:
                 asked.append(call)
                 continue
-            comment = f"# As {tree.text(call)} draws, but for its checks, which read tensors on the host"
+            comment = f"# The draw of {tree.text(call)} without its checks, which wait for the device"
             edits.replace(stmt, f"{comment}\n{tree.splice(stmt, [(call, draw)])}")
             drawn[ast.unparse(ast.parse(draw, mode="eval").body)] = None
     history = replace(state.history, drawn=frozenset(drawn))
