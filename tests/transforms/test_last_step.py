@@ -37,7 +37,7 @@ NO_OPS = [
     NoOp(
         "one choice and a computation, which gae-hoist does for all steps",
         {},
-        "it does more than choose between",
+        "it does more than choose",
         kind="not needed",
     ),
     NoOp("nothing but choices", {"gae": CHOICES}, "its branch only chooses values", kind="not needed"),
@@ -51,10 +51,15 @@ NO_OPS = [
     NoOp(
         "more than the branch",
         {"gae": branch() + "    lastgaelam += 1\n"},
-        "it does more than choose between",
+        "it does more than choose",
         kind="not needed",
     ),
-    NoOp("no other side", {"gae": branch().partition("    else:")[0]}, "it does more than choose between", kind="not needed"),
+    NoOp(
+        "no other side",
+        {"gae": branch().partition("    else:")[0]},
+        "it does more than choose",
+        kind="not needed",
+    ),
     NoOp("the index is read after the loop", {"gae": branch(after="print(t)\n")}, "t is read after it"),
     NoOp("the branch sets the index", {"gae": branch(LAST + "    t = 0\n")}, "line {line} sets t", at="t = 0"),
     NoOp(

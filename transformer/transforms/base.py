@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -68,13 +69,14 @@ class Skip(Exception):
         self.history = history
         self.warnings = tuple(warnings)
 
-    def at(self, place: str, line: int) -> Skip:
-        """The same skip, with the place that was left as it was, unless the reason already names its line.
+    def at(self, place: str, stmts: Sequence[ast.stmt]) -> Skip:
+        """The same skip, with the place that was left as it was, unless the reason names a line of it.
 
-        `at("the loop", 12)` adds "(the loop on line 12)".
+        `at("the loop", [loop])` adds "(the loop on line 12)".
         """
-        named = re.search(rf"\bline {line}\b", str(self))
-        where = "" if named else f" ({place} on line {line})"
+        first, last = stmts[0].lineno, stmts[-1].end_lineno or stmts[-1].lineno
+        named = any(first <= int(line) <= last for line in re.findall(r"\bline (\d+)\b", str(self)))
+        where = "" if named else f" ({place} on line {first})"
         return type(self)(f"{self}{where}", self.history, self.warnings, self.headlines)
 
 

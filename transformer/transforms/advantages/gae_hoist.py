@@ -83,7 +83,7 @@ def apply(state: State) -> Rewrite:
             Hoist(roles, loop).rewrite(edits)
             done += 1
         except Skip as skip:
-            reasons.append(skip.at("the loop", loop.lineno))
+            reasons.append(skip.at("the loop", [loop]))
     if not done:
         none = "no loop backwards over the rollout's steps was found"
         elsewhere = any(backwards(n.iter) is not None for n in state.tree.of(ast.For))

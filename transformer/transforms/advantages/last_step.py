@@ -57,7 +57,7 @@ def apply(state: State) -> Rewrite:
             _peel(state, edits, loop)
             done += 1
         except Skip as skip:
-            places.append(skip.at("the loop", loop.lineno))
+            places.append(skip.at("the loop", [loop]))
     if not done:
         raise skipped(places, "no loop backwards over the rollout's steps begins with a branch for the last step")
     return Rewrite(edits, left=still_left(places))

@@ -52,7 +52,7 @@ def apply(state: State) -> Rewrite:
         try:
             edits.replace(loop, "\n".join(_rewritten(roles, loop)))
         except Skip as skip:
-            reasons.append(skip.at("the loop", loop.lineno))
+            reasons.append(skip.at("the loop", [loop]))
     if not edits:
         raise skipped(reasons, "no loop adds to the rows of a tensor")
     return Rewrite(edits, left=still_left(reasons))

@@ -111,7 +111,7 @@ def apply(state: State) -> Rewrite:
         try:
             _check_networks(roles, uses, group)
         except Skip as skip:
-            reasons.append(skip.at("the loop", group[0].stmt.lineno))
+            reasons.append(skip.at("the loop", [group[0].stmt]))
             continue
         function, targets, sources = (tree.names.fresh(n) for n in ("update_targets", "targets", "sources"))
         lists = (_all_parameters([one.target for one in group]), _all_parameters([one.network for one in group]))
@@ -148,7 +148,7 @@ def _in_helpers(roles: Roles, reasons: list[Skip]) -> Iterator[_Loop]:
                 one = _understood(roles, stmt, pair)
                 _check_given(roles, function, stmt, list(pair.values()))
             except Skip as skip:
-                reasons.append(skip.at("the loop", stmt.lineno))
+                reasons.append(skip.at("the loop", [stmt]))
             else:
                 yield one
 
@@ -195,7 +195,7 @@ def _groups(roles: Roles, reasons: list[Skip]) -> Iterator[list[_Loop]]:
                 try:
                     one = _understood(roles, stmt, pair)
                 except Skip as skip:
-                    reasons.append(skip.at("the loop", stmt.lineno))
+                    reasons.append(skip.at("the loop", [stmt]))
             elif isinstance(stmt, ast.For) and (found := of_state_dicts(roles, block, stmt)) is not None:
                 yield from _by_state(roles, stmt, found, reasons)
             if group and (one is None or one.factors != group[0].factors):

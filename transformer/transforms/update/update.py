@@ -81,7 +81,7 @@ def _each_region(state: State) -> Rewrite:
         try:
             return state if state.roles.is_update(region.steps[0]) else _extracted(state, region)
         except Skip as skip:
-            reasons.append(skip.at("the update", region.block[region.first].lineno))
+            reasons.append(skip.at("the update", region.statements))
             return state
 
     state = each_region(state, extract)
