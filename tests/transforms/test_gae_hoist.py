@@ -1,8 +1,8 @@
 import re
 
 import pytest
-from cases import NoOp, Rewrite
-from scripts import PARTS, edited
+from cases import NoOp, Rewrite, turn
+from scripts import PARTS, edited, script
 
 LOOP = """
     nextnonterminal = torch.cat([1.0 - dones[1:], (1.0 - next_done).expand_as(dones[:1])])
@@ -550,3 +550,18 @@ def test_rewrite(rewrite: Rewrite) -> None:
 @pytest.mark.parametrize("noop", NOOPS, ids=str)
 def test_noop(noop: NoOp) -> None:
     noop.check("gae-hoist")
+
+
+@pytest.mark.parametrize(
+    ("changing", "hoisted"),
+    [
+        ("d = [rewards * 1]\n    d[0] *= 2", True),
+        ("d = [rewards]\n    d[0] *= 2", False),
+        ("d = {'r': rewards}\n    d['r'][t] = 0", False),
+        ("d = (values, rewards)\n    d[1][t - 1] += 1", False),
+        ("d = rewards if t else values\n    d[0] = 0", False),
+    ],
+)
+def test_rows_that_a_turn_changes_under_another_name(changing: str, hoisted: bool) -> None:
+    step = turn("gae-hoist", script({"gae": f"{PARTS['gae'].rstrip()}\n    {changing}"}))
+    assert ("= rewards +" in step.after) is hoisted

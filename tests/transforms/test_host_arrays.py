@@ -36,10 +36,40 @@ def test_rewards_and_dones() -> None:
 
 
 def test_dones_that_another_name_changes_are_copied() -> None:
-    begin = f"{PARTS['begin']}\nfirst = next_done"
+    begin = edited("begin", "next_done = ", "first = ") + "\nnext_done = first"
     changing = applied({"begin": begin, "step": f"{PARTS['step']}\nfirst.add_(1)"})
     assert BEFORE.replace(".numpy()", ".numpy().copy()") in changing
     assert BEFORE in applied({"begin": begin})
+
+
+SHARED = """
+next_obs, reward, done, info = envs.step(action.cpu().numpy())
+done = done.astype(np.float32)
+rewards[step] = torch.tensor(reward).to(device).view(-1)
+next_obs, next_done = torch.Tensor(next_obs).to(device), torch.from_numpy(done).to(device)
+"""
+SOFTEN = "def soften(d):\n    d[:] = 0\n\n\nclass Softener:\n    def apply(self, d):\n        d.fill(0)\n\n\n"
+
+
+@pytest.mark.parametrize(
+    ("changing", "kept"),
+    [
+        ("print(done.sum())", True),
+        ("other = done * 2\nother[0] = 1", True),
+        ("done[:] = 0", False),
+        ("soften(done)", False),
+        ("Softener().apply(done)", False),
+        ("done.fill(0)", False),
+        ("done.sort()", False),
+        ("np.put(done, [0], [0.0])", False),
+        ("np.multiply(done, 0, done)", False),
+        ("for d in (done,):\n    d *= 0", False),
+        ("[d.fill(0) for d in [done]]", False),
+    ],
+)
+def test_dones_whose_array_changes_below_stay_tensors_over_its_memory(changing: str, kept: bool) -> None:
+    step = turn("host-arrays", script({"functions": SOFTEN, "step": f"{SHARED}{changing}"}))
+    assert ("np.array(done)" in step.after) is kept
 
 
 @pytest.mark.parametrize("first", ["mean = 1.0", "mean = np.ones(args.num_envs)"])

@@ -453,3 +453,39 @@ def test_what_an_environment_writes_into_is_copied(old: str, new: str, copied: s
     copies = {line.partition(" = ")[2].removesuffix(".clone()") for line in step.after.splitlines() if "clone" in line}
     assert isinstance(step.outcome, Applied)
     assert copies == {copied} - {""}
+
+
+MAKES = "        value = self.critic(x).view(-1)\n"
+HOLDS = "PAST = []\n\n\ndef keep(x):\n    PAST.append(x)\n\n\n"
+
+
+@pytest.mark.parametrize(
+    ("held", "changing", "copied"),
+    [
+        ("", "", False),
+        ("keep(value.mean())", "PAST[-1].mul_(0)", False),
+        ("keep(value)", "print(PAST[-1])", False),
+        ("keep(value)", "PAST[-1].mul_(0)", True),
+        ("global last\n        last = value", "last.mul_(0)", True),
+        ("setattr(self, 'last', value)", "agent.last.mul_(0)", True),
+        ("self.last = {'v': value}", "agent.last['v'].mul_(0)", True),
+        ("self.last, self.other = value, 1", "agent.last.mul_(0)", True),
+        ("[keep(v) for v in (value,)]", "PAST[-1].mul_(0)", True),
+        ("self.last = lambda v=value: v", "agent.last().mul_(0)", True),
+        ("PAST.append(value.view(1, -1))", "PAST[-1].mul_(0)", True),
+    ],
+)
+def test_a_result_that_is_changed_after_it_was_unpacked_into_a_row(held: str, changing: str, copied: bool) -> None:
+    """The buffer's row is a copy; what the stack is made of must be one, too, if the network keeps it in any way."""
+    above, _, _ = PARTS["agent"].rpartition("        return action")
+    returned = "        return action, probs.log_prob(action), probs.entropy(), value\n"
+    unpacked = "actions[step], logprobs[step], _, values[step] = agent.get_action_and_value(next_obs)"
+    parts = {
+        "functions": HOLDS,
+        "agent": f"{above}{MAKES}        {held}\n{returned}",
+        "act": f"with torch.no_grad():\n    {unpacked}\naction = actions[step]",
+        "record": changing,
+    }
+    step = turn("storage", script(parts))
+    assert step.applied, step.outcome
+    assert ('transition["values"] = value_1.flatten().clone()' in step.after) is copied

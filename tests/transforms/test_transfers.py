@@ -1,6 +1,6 @@
 import pytest
-from cases import NoOp, Rewrite
-from scripts import PARTS
+from cases import NoOp, Rewrite, turn
+from scripts import PARTS, script
 
 TENSOR, OBS, DONE = (
     "torch.tensor(reward).to(device)",
@@ -122,26 +122,8 @@ NOOPS = [
         "a size of numpy", step(*NEXT, "empty = torch.Tensor(np.prod([2, 3])).to(device)"), NOTHING, kind="not needed"
     ),
     NoOp(
-        "elements that are used",
-        step(*NEXT, "for i, d in enumerate(next_done):\n    print(i, d)"),
-        NOTHING,
-        kind="not needed",
-    ),
-    NoOp(
-        "elements that are added",
-        step(*NEXT, "for i, d in enumerate(next_done):\n    global_step += d"),
-        NOTHING,
-        kind="not needed",
-    ),
-    NoOp(
         "elements of an array",
         step(*NEXT, "for i, d in enumerate(done):\n    if d:\n        print(i)"),
-        NOTHING,
-        kind="not needed",
-    ),
-    NoOp(
-        "elements that the loop changes",
-        step(*NEXT, "for i, d in enumerate(next_done):\n    if d:\n        next_done[1 - i] = 0"),
         NOTHING,
         kind="not needed",
     ),
@@ -168,3 +150,40 @@ def test_rewrite(rewrite: Rewrite) -> None:
 @pytest.mark.parametrize("noop", NOOPS, ids=str)
 def test_noop(noop: NoOp) -> None:
     noop.check("transfers")
+
+
+@pytest.mark.parametrize(
+    ("body", "listed"),
+    [
+        ("if d:\n        print(i)", True),
+        ("if d:\n        glance(next_done)", True),
+        ("print(i, d)", False),
+        ("global_step += d", False),
+        ("if d:\n        next_done[1 - i] = 0", False),
+        ("if d:\n        clear(next_done)", False),
+        ("if d:\n        [x.zero_() for x in [next_done[1:]]]", False),
+        ("if d:\n        Clearing(next_done).do()", False),
+    ],
+)
+def test_the_elements_of_a_tensor_that_a_loop_tests(body: str, listed: bool) -> None:
+    functions = """def glance(x):
+    return x * 2
+
+
+def clear(x):
+    x[-1] = 0
+
+
+class Clearing:
+    def __init__(self, x):
+        self.x = x
+
+    def do(self):
+        self.x.mul_(0)
+
+
+"""
+    loop = f"for i, d in enumerate(next_done):\n    {body}"
+    parts = step("rewards[step] = torch.zeros(args.num_envs)", f"next_obs, next_done = {OBS}, {DONE}", loop)
+    outcome = turn("transfers", script({**parts, "functions": functions}))
+    assert ("in enumerate(next_done.tolist())" in outcome.after) is listed

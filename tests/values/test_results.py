@@ -1,4 +1,4 @@
-"""What a call of a network returns: new memory, rows, a tensor; where its methods say so."""
+"""What a call of a network returns: rows, a tensor; where its methods say so."""
 
 from __future__ import annotations
 
@@ -25,81 +25,9 @@ def results(body: str, call: str = "agent.extra(obs)", kept: str = "") -> Result
     return Results(made.roles, found)
 
 
-@pytest.mark.parametrize(
-    ("body", "kept"),
-    [
-        ("return x + 1", ""),
-        ("return -x", ""),
-        ("return x > 0", ""),
-        ("return x.sum(-1)", ""),
-        ("return self.critic(x)", ""),
-        ("return self.critic(x).view(-1)", ""),
-        ("return self.get_value(x)", ""),
-        ("y = self.critic(x)\nreturn y", "nn.Linear(2, 2)"),
-        ("z = x * 2\nz = z + 1\nreturn z", ""),
-        ("return self.more(x)", "nn.Linear(2, 2)"),
-        ("return self.critic(x)[torch.arange(2)]", ""),
-        ("if y:\n    return x + 1\nreturn x + 2", ""),
-    ],
-)
-def test_new(body: str, kept: str) -> None:
-    assert results(body, kept=kept).is_new(None)
-
-
-@pytest.mark.parametrize(
-    ("body", "kept"),
-    [
-        ("return x", ""),
-        ("return +x", ""),
-        ("return x.view(-1)", ""),
-        ("return x[0]", ""),
-        ("return self.critic(x)[0]", ""),
-        ("return self.critic(x)[x > 0]", ""),
-        ("return self.same(x)", ""),
-        ("return self.more(x)", "nn.Identity()"),
-        ("return self.more.forward(x)", "nn.Identity()"),
-        ("return self.unknown(x)", ""),
-        ("return make(x)", ""),
-        ("return x.clone(out=self.more)", "nn.Linear(2, 2)"),
-        ("return other.pick(x)", ""),
-        ("return", ""),
-        ("pass", ""),
-        ("if y:\n    return x\nreturn x + 2", ""),
-        ("z = x + 1\nself.last = z\nreturn z", ""),
-        ("z = self.last = x + 1\nreturn z", ""),
-        ("z = x + 1\nself.all.append(z)\nreturn z", ""),
-        ("z = x + 1\nz = x\nreturn z", ""),
-        ("z = y + 1\nz = z\nreturn z", ""),
-    ],
-)
-def test_not_known_to_be_new(body: str, kept: str) -> None:
-    assert not results(body, kept=kept).is_new(None)
-
-
-def test_what_a_parameter_stands_for() -> None:
-    body = "if y is None:\n    y = x + 1\nreturn y"
-    assert results(body).is_new(None)  # it is not given
-    assert not results(body, "agent.extra(obs, actions)").is_new(None)
-
-
-@pytest.mark.parametrize(
-    ("body", "place", "new"),
-    [
-        ("return x, x + 1", 1, True),
-        ("return x, x + 1", 0, False),
-        ("z = x + 1\nreturn z, z", 0, False),
-        ("return x + 1, x + 2, x + 3", 0, False),
-        ("return self.both(x)", 0, False),
-    ],
-)
-def test_one_of_two(body: str, place: int, new: bool) -> None:
-    assert results(body).is_new(place, 2) is new
-
-
 def test_calls_of_what_is_not_in_the_file() -> None:
     unknown = results("return x", "unknown(obs)")
     assert unknown.called == (None, None)
-    assert not unknown.is_new(None)
     assert unknown.has_rows(None) and unknown.is_tensor(None)
     assert not results("return x", "unknown()").has_rows(None)
 

@@ -9,33 +9,10 @@ import torch
 from scripts import PARTS, script
 
 from transformer.conversion.first_state import read, recognise
-from transformer.dataflow.memory import roots
 from transformer.values.dtypes import Dtypes
-from transformer.values.networks.results import Results
 from transformer.values.networks.rows import Rowwise
 
 AGENT = PARTS["agent"]
-
-
-def shares(text: str) -> set[str]:
-    """The names whose memory an expression may share."""
-    return roots(ast.parse(text, mode="eval").body)
-
-
-@pytest.mark.parametrize("text", ["x.clone()", "x.astype(int)", "x.sum(-1)", "x.item()", "x.clip(0, 1)"])
-def test_new_memory(text: str) -> None:
-    assert shares(text) == set()
-
-
-@pytest.mark.parametrize(
-    "text", ["x.view(-1)", "x.numpy()", "x.astype(int, copy=False)", "np.clip(y, 0, 1, out=x)", "x.squeeze()"]
-)
-def test_memory_that_may_be_shared(text: str) -> None:
-    assert "x" in shares(text)
-
-
-def test_out_is_shared_whatever_is_computed() -> None:
-    assert shares("torch.add(y, z, out=x)") == {"torch", "x", "y", "z"}
 
 
 def obstacle(body: str) -> str | None:
@@ -109,36 +86,6 @@ def test_float32(value: str) -> None:
 )
 def test_what_is_not_known_to_be_float32(value: str) -> None:
     assert not single(value)
-
-
-def is_new(value: str) -> bool:
-    """Whether what a method of the skeleton's network returns is known to be new."""
-    method = f"{AGENT}\n\n    def extra(self, x):\n        return {value}\n"
-    state = read(script({"agent": method, "report": "y = agent.extra(obs)"}), 120)
-    state = recognise(state)
-    (call,) = (n for n in state.roles.tree.nodes if isinstance(n, ast.Call) and ast.unparse(n.func) == "agent.extra")
-    return Results(state.roles, call).is_new(None)
-
-
-@pytest.mark.parametrize("value", ["torch.exp(x)", "torch.relu(x)", "torch.nn.functional.relu(x)", "torch.cat([x, x])"])
-def test_functions_that_make_new_memory(value: str) -> None:
-    assert is_new(value)
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        "torch.permute(x, (0, 1))",
-        "torch.narrow(x, 0, 0, 1)",
-        "torch.positive(x)",
-        "torch.einsum('ij->ji', x)",
-        "torch.nn.functional.relu(x, True)",
-        "torch.nn.functional.relu(x, inplace=True)",
-        "torch.nn.functional.dropout(x, 0.5, False)",
-    ],
-)
-def test_functions_that_may_return_what_they_are_given(value: str) -> None:
-    assert not is_new(value)
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from typing import TypeGuard
 
-from transformer.dataflow.memory import is_in_place
 from transformer.facts.lookups import SETS
 from transformer.facts.python import WRITES
 from transformer.facts.torch_api import DISTRIBUTIONS
@@ -122,3 +121,8 @@ def foreign_base(tree: Tree, cls: ast.ClassDef) -> str | None:
         if not known:
             return unparse(base)
     return None
+
+
+def is_in_place(method: str) -> bool:
+    """Whether a method changes its object, by torch's naming convention."""
+    return method.endswith("_") and not method.endswith("__")

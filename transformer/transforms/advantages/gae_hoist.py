@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 from transformer.dataflow.access import access
 from transformer.dataflow.liveness import Liveness
-from transformer.dataflow.memory import changed_in_place, is_in_place, shared
-from transformer.facts.python import CONVERTS, HARMLESS
-from transformer.facts.torch_api import NEW, VIEWS, functions, methods, names
+from transformer.facts.python import CONVERTS
+from transformer.facts.torch_api import methods, names
 from transformer.recognition.buffers import resized
 from transformer.recognition.roles import Roles
 from transformer.state import State
@@ -22,6 +21,7 @@ from transformer.transforms.advantages.rounding import exact_operands
 from transformer.transforms.advantages.time_loop import choices, is_one_more, tests_for_last_step
 from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo, skipped, still_left
 from transformer.values.dtypes import Dtypes
+from transformer.values.effects.world import Held, World
 from transformer.values.shapes import Shapes
 from transformer.values.tensors import Tensors
 
@@ -35,8 +35,7 @@ INFO = TransformInfo(
     applies=(
         "to a loop backwards over all steps, with a plain index, that computes with exactly rounded operations only: "
         "`+ - * /`, roots, squares and conditions, but no powers or exponentials. The hoisted part may read numbers, "
-        "and tensors with one row per step that the loop does not change; the remaining part may call nothing that "
-        "could change these"
+        "and tensors with one row per step that nothing in the loop may change"
     ),
     safety=(
         "Each element goes through the same operations in the same order as in the loop, and IEEE 754 fixes how they "
@@ -62,7 +61,6 @@ INFO = TransformInfo(
 )
 
 MOVES = names("tensor", moves=True)
-ALLOCATES = functions("torch", fills=("sizes", "like"))
 COPIES = names("tensor", memory="shared") | names("tensor", memory="number", waits="value")
 """Methods that return the elements of a tensor unchanged, for any shape and memory layout."""
 PURE = methods(rows=("element", "broadcast")) - {*MOVES}
@@ -135,8 +133,7 @@ class Hoist:
             for name in access(s).binds
         }
         """Names of methods and class attributes: an attribute of such a name may be a different number each time."""
-        self.changed = self._changed_memory()
-        """Names whose memory a turn changes other than by storing its result."""
+        self.world = roles.get(World)
         ranks = {self.shapes.rank(n.value) for s in loop.body for n in ast.walk(s)
                  if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)} - {None}  # fmt: skip
         self.rank = ranks.pop() if len(ranks) == 1 else 2
@@ -298,26 +295,13 @@ class Hoist:
         above = body[: body.index(stmt) + 1]
         return sum(_binds(s, name) for s in body) == 1 and not any(_reads(s, name) for s in above)
 
-    def _changed_memory(self) -> set[str]:
-        """Names that share memory with one that a turn changes in place, except the arrays of results."""
-        results = {n.id for s in self.loop.body for n in ast.walk(s) if isinstance(n, ast.Name)
-                   and isinstance(self.tree.parents[n], ast.Subscript) and n.id in self.written}  # fmt: skip
-        body = self.loop.body
-        others = shared(results, self._above(), self._makes) - results  # other names for the memory of a result
-        return shared(changed_in_place(body) - results, body, lambda value: False) | others
-
-    def _above(self) -> list[ast.Assign]:
-        """The assignments above the loop."""
-        scope = statements(self.tree.scope_of(self.loop).body)
-        return [s for s in scope if s.lineno < self.loop.lineno and isinstance(s, ast.Assign)]
-
-    def _makes(self, value: ast.expr) -> bool:
-        """Whether a value is new memory, perhaps moved to a device."""
-        while calls_method(value, *MOVES):
-            value = value.func.value
-        if self.tensors.produced(value) or not isinstance(value, ast.Call):
-            return self.tensors.produced(value)
-        return (self.tree.qualified(value.func) or "") in ALLOCATES
+    def _changed(self, node: ast.expr) -> Held | None:
+        """Where a turn may change what an expression reads, other than by binding a name."""
+        for part in walk(node):
+            if isinstance(part, (ast.Name, ast.Attribute, ast.Subscript)) and (things := self.world.of(part)):
+                if (held := self.world.changes(things, self.loop.body)) is not None:
+                    return held
+        return None
 
     def _elementwise(self, node: ast.expr, shift: bool = False) -> bool:
         """Whether an expression's value at a step depends only on that step's elements, not on the recurrence."""
@@ -326,12 +310,15 @@ class Hoist:
         if isinstance(node, ast.Name):
             if node.id in self.whole:
                 return True
-            return node.id not in self.bound | self.written | self.changed | {self.index} and not self.tensors.tensor(
-                node
-            )
+            own = node.id in self.bound | self.written | {self.index} or self.tensors.tensor(node)
+            return not own and self._changed(node) is None
         if isinstance(node, ast.Attribute):
-            plain = isinstance(node.value, ast.Name) and node.value.id not in self.bound | self.changed
-            return plain and (holds_options(self.tree, node.value, self.scope) or self._is_kept(node.attr))
+            plain = isinstance(node.value, ast.Name) and node.value.id not in self.bound
+            return (
+                plain
+                and self._changed(node) is None
+                and (holds_options(self.tree, node.value, self.scope) or self._is_kept(node.attr))
+            )
         if isinstance(node, ast.Subscript):
             return self._base(node, shift) is not None
         if isinstance(node, ast.IfExp):
@@ -368,8 +355,9 @@ class Hoist:
         )
         calls = (n for n in ast.walk(node) if isinstance(n, ast.Call))
         plain = all(isinstance(c.func, ast.Attribute) and c.func.attr in PURE for c in calls)
-        unchanged = not names_in([node]) & (self.bound | self.written | self.changed | {self.index})
-        return plain and unchanged and all(isinstance(n, (*fine, ast.Call)) for n in ast.walk(node))
+        if names_in([node]) & (self.bound | self.written | {self.index}) or self._changed(node) is not None:
+            return False
+        return plain and all(isinstance(n, (*fine, ast.Call)) for n in ast.walk(node))
 
     def _base(self, node: ast.Subscript, shift: bool) -> ast.expr | None:
         """`X` in `X[t]` (or in `X[t + 1]`, if `shift`), for an `X` that the loop does not write to."""
@@ -378,7 +366,7 @@ class Hoist:
             return None
         if ast.unparse(node.value) in self.written or names_in([node.value]) & (self.bound | {self.index}):
             return None
-        if names_in([node.value]) & self.changed or self.shapes.rank(node.value) != self.rank:
+        if self.shapes.rank(node.value) != self.rank or self._changed(node.value) is not None:
             return None
         if ahead and not shift and self.shapes.rows(node.value) != self.one_more:
             return None
@@ -458,32 +446,16 @@ class Hoist:
             array = ast.unparse(node.value)
             if array in self.written:
                 return f"line {node.lineno} reads {array}, which the loop writes"
-            if names_in([node.value]) & self.changed:
-                return self._why_changed(node.value)
+            if (held := self._changed(node.value)) is not None:
+                return f"line {held.lineno} {held.what.replace('it', array)}"
             if self.shapes.rank(node.value) is None:
                 return f"line {node.lineno} reads {array}, which is not known to be made by torch with a shape"
         return f"line {inner.lineno} computes {name} from more than the next step's rows"
-
-    def _why_changed(self, array: ast.expr) -> str:
-        """What a turn writes to that may share memory with an array."""
-        names = names_in([array])
-        for stmt in self.loop.body:
-            for name in sorted(changed_in_place([stmt])):
-                if names & shared({name}, [*self._above(), *self.loop.body], self._makes):
-                    shares = "" if name in names else f", and {ast.unparse(array)} may share its memory"
-                    return f"line {stmt.lineno} changes {name} in place{shares}"
-        return f"{ast.unparse(array)} may share memory with what the loop changes in place"
 
     def _hoist_from(self, edits: Edits, stmt: ast.stmt) -> list[str]:
         """Compute the largest elementwise parts of a recurrence's statement for all steps before the loop."""
         if not isinstance(stmt, (ast.Assign, ast.AugAssign)):
             raise Skip(f"line {stmt.lineno} is neither elementwise nor a recurrence")
-        for call in (n for n in ast.walk(stmt) if isinstance(n, ast.Call)):
-            if not self._changes_nothing(call):
-                called = ast.unparse(call.func)
-                raise Skip(
-                    f"line {call.lineno} calls {called}(), which may change what would be computed before the loop"
-                )
         lines: list[str] = []
         for part in self._largest(stmt.value):
             if isinstance(part, ast.Name):
@@ -494,17 +466,6 @@ class Hoist:
                 lines.append(f"{name} = {self._at_all_steps(part)}")
                 edits.substitute(part, f"{name}[{self.index}]")
         return lines
-
-    def _changes_nothing(self, call: ast.Call) -> bool:
-        """Whether a call is of a known function of torch or numpy or a method of tensors that changes nothing."""
-        if call.keywords and not all(isinstance(k.value, ast.Constant) for k in call.keywords):
-            return False
-        qualified = self.tree.qualified(call.func) or ""
-        if qualified.startswith(("torch.", "numpy.", "math.")):
-            return not is_in_place(qualified)
-        if isinstance(call.func, ast.Name):
-            return self.tree.names.builtin(call.func) in HARMLESS
-        return isinstance(call.func, ast.Attribute) and call.func.attr in NEW | VIEWS
 
     def _largest(self, node: ast.expr) -> Sequence[ast.expr]:
         if self._elementwise(node) and self._in_time(node):

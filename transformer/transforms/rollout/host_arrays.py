@@ -6,11 +6,10 @@ import ast
 from dataclasses import dataclass
 
 from transformer.dataflow.access import access
-from transformer.dataflow.memory import changed_in_place, shared
 from transformer.facts.torch_api import functions
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import calls_method, is_read, names_in, pairwise, statements, walk
+from transformer.syntax.query import calls_method, is_read, pairwise, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.device.on_host import OnHost, find_chain, flattens, names_entry, recorded, unwrapped
@@ -160,10 +159,7 @@ def _carried(roles: Roles, tensors: Tensors, rollout: ast.For, value: ast.expr) 
     if value.id in roles.liveness.raised[rollout]:  # as a tensor
         return None
     name, on_host = value.id, OnHost(roles, tensors, rollout)
-    records = {s for s, _, _ in recorded(roles, rollout)}
-    copies = [s for s in statements(rollout.body) if isinstance(s, ast.Assign) and not isinstance(s.value, ast.Call)]
-    written = changed_in_place(rollout.body) - {roles.history.transition, roles.history.transitions}
-    changed = shared(written, [s for s in copies if s not in records], lambda value: False)
+    world = roles.get(World)
     found: list[Carried] = []
     for bound in statements(rollout.body):
         if name not in access(bound).binds:
@@ -172,7 +168,7 @@ def _carried(roles: Roles, tensors: Tensors, rollout: ast.For, value: ast.expr) 
             return None
         for made in values(bound, name):
             chain = find_chain(roles, made)
-            if chain is not None and _shares(roles, made) and names_in([chain.base]) & changed:
+            if chain is not None and _shares(roles, made) and world.changes(world.of(chain.base), rollout.body):
                 return None
             if chain is not None and bound in rollout.body and on_host.is_host(chain.base, bound):
                 found.append(Carried(name, made, chain.base, flattens(calls)))

@@ -265,14 +265,6 @@ def _stores_tensor(roles: Roles, tensors: Tensors, store: Store) -> bool:
     return tensors.tensor(store.value) or tensors.must_be_tensor(store.value)
 
 
-def _part_is_new(roles: Roles, store: Store) -> bool:
-    """Whether a part of a network's result is new memory."""
-    call = store.value
-    if not isinstance(call, ast.Call) or call is roles.phases.env_step:
-        return False
-    return Results(roles, call).is_new(*_place(store))
-
-
 def _place(store: Store) -> tuple[int, int]:
     """The index of a target among those of an unpacking, and their number."""
     parts = next(t.elts for t in store.stmt.targets if isinstance(t, (ast.Tuple, ast.List)) and store.target in t.elts)
@@ -447,7 +439,8 @@ def _recorded(
     known = dtype in FLOAT32 and not part and roles.get(Dtypes).float32(value)
     if dtype and not known:
         text += f".to({dtype})"
-    if not (_part_is_new(roles, buffer.stores[0]) if part else roles.get(World).is_left_alone(value, rollout.body)):
+    world = roles.get(World)
+    if not (world.parts_are_left_alone if part else world.is_left_alone)(value, rollout.body):
         text += ".clone()"
     return text
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 
-from transformer.dataflow.memory import changed_in_place, shared
 from transformer.facts.torch_api import SINGLE
 from transformer.recognition.buffers import sets_default
 from transformer.recognition.roles import Roles
@@ -14,6 +13,7 @@ from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.arrays import KnownArrays
+from transformer.values.effects.world import World
 from transformer.values.tensors import Tensors
 
 INFO = TransformInfo(
@@ -110,7 +110,8 @@ def _edit_loop(roles: Roles, edits: Edits, tensors: Tensors, loop: ast.For) -> b
     array = call.args[0]
     if not isinstance(array, ast.Name) or not tensors.tensor_before(array.id, loop):
         return True
-    if array.id in shared(changed_in_place(loop.body), loop.body, lambda value: False):
+    world = roles.get(World)
+    if world.changes(world.of(array), loop.body) is not None:
         return False  # a turn may change an element that a later one tests
     if not roles.only_tested(target.elts[1].id):
         return False

@@ -6,7 +6,6 @@ import ast
 from dataclasses import replace
 
 from transformer.dataflow.access import access
-from transformer.dataflow.memory import changed_in_place
 from transformer.facts.torch_api import names
 from transformer.recognition.history import Function, History
 from transformer.recognition.roles import Roles
@@ -16,6 +15,7 @@ from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Loop, Tree
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.extraction import extract, signature
+from transformer.values.effects.world import World
 from transformer.values.tensors import Tensors, inlined
 
 INFO = TransformInfo(
@@ -127,8 +127,7 @@ def _region(roles: Roles, loop: Loop) -> list[ast.stmt]:
 
 def _gathers(roles: Roles, region: list[ast.stmt]) -> list[ast.stmt]:
     """Statements that select a minibatch's rows from tensors, and depend on nothing computed in the region."""
-    tensors, found = roles.get(Tensors), list[ast.stmt]()
-    touched = changed_in_place(region)
+    tensors, world, found = roles.get(Tensors), roles.get(World), list[ast.stmt]()
     for at, stmt in enumerate(region):
         if not isinstance(stmt, ast.Assign) or len(stmt.targets) != 1 or not isinstance(stmt.targets[0], ast.Name):
             continue
@@ -136,9 +135,10 @@ def _gathers(roles: Roles, region: list[ast.stmt]) -> list[ast.stmt]:
         seen = {n for s in statements(passed) for n in access(s).binds | access(s).reads}
         bound = {n for s in statements(passed) for n in access(s).binds}
         name, reads = stmt.targets[0].id, names_in([stmt.value])
-        if name in seen or reads & (bound | touched) or not tensors.tensor(stmt.value):
+        if name in seen or reads & bound or not tensors.tensor(stmt.value):
             continue
-        if _only_gathers(roles.tree, stmt.value):
+        read = {t for n in walk(stmt.value) if isinstance(n, ast.expr) for t in world.of(n)}
+        if _only_gathers(roles.tree, stmt.value) and world.changes(read, region) is None:
             found.append(stmt)
     return found
 

@@ -210,7 +210,7 @@ class World:
         What an environment's own step changes does not count without `environments`: it may always write into what it
         returned before. What `loss.backward()` changes does not without `gradients`: it leaves the values as they are.
         """
-        wanted = self._memory(things)
+        wanted = self._memory(things) | (self._escaped if UNKNOWN in things else frozenset())
         if self._code.gave_up:
             return Held(body[0], "may do anything")
         for node, effect in self.happens(body, besides):
@@ -317,7 +317,16 @@ class World:
         if calls_method(node) and node.func.attr in NEW and not may_be_given(node):
             if self._roles.get(Tensors).tensor(node.func.value):
                 return True  # nothing else holds it, whatever network made the tensor
-        things = self._memory(self.of(node))
+        return self._are_left_alone(self.of(node), body)
+
+    def parts_are_left_alone(self, node: ast.expr, body: Sequence[ast.stmt]) -> bool:
+        """The same of what an expression is unpacked into."""
+        found = self.of(node)
+        parts = frozenset(part for whole in found for part in self.contents(whole))
+        return all(whole.kind == "tuple" for whole in found) and self._are_left_alone(parts, body)
+
+    def _are_left_alone(self, found: Collection[Thing], body: Sequence[ast.stmt]) -> bool:
+        things = self._memory(found)
         places = (place for t in things for place in self._holders.get(t, ()))
         given = any(not isinstance(place, Variable) and place[1] == GIVEN for place in places)  # to an environment
         known = self.is_known(things) and all(t.kind in MEMORY for t in things)

@@ -5,27 +5,20 @@ from __future__ import annotations
 import ast
 
 from transformer.dataflow.access import access
-from transformer.dataflow.memory import roots
-from transformer.facts.python import WRITES, builtin_names
-from transformer.facts.torch_api import DISTRIBUTIONS, LOSSES, NEW, REDUCES, VIEWS, layers, may_be_given, names
+from transformer.facts.python import builtin_names
+from transformer.facts.torch_api import DISTRIBUTIONS, LOSSES, REDUCES
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import (
-    bind_arguments,
-    calls_method,
     children,
     first_parameter,
     parameters,
     statements,
     unparse,
-    walk,
 )
 from transformer.syntax.tree import Tree
 from transformer.values.networks.attributes import kept_by
 from transformer.values.networks.distributions import is_made
 
-NEW_OF_TORCH = names("torch", memory="new")
-NEW_OF_FUNCTIONAL = names("functional", memory="new")
-LAYERS = layers(memory="new")
 """A module made of one of these computes a new tensor."""
 """Functions of torch whose results have a dimension, and so can be an index."""
 HOST = builtin_names(makes=("number", "text", "numbers", "container", "tuple", "mapping"))
@@ -86,25 +79,6 @@ class Results:
     def called(self) -> tuple[ast.ClassDef | None, ast.FunctionDef | None]:
         """The class and the method of this file that the call runs, if known."""
         return self._class, self._method
-
-    def is_new(self, place: int | None, count: int = 1) -> bool:
-        """Whether the call computes a result (the only one, if `place` is None), and it is distinct from the other
-        results."""
-        if self._method is None:
-            return False
-        returns = [s for s in statements(self._method.body) if isinstance(s, ast.Return)]
-        return bool(returns) and all(self._returns_new(s.value, place, count) for s in returns)
-
-    def _returns_new(self, value: ast.expr | None, place: int | None, count: int) -> bool:
-        assert self._method is not None
-        if value is None:
-            return False
-        if place is None:
-            return self._new(value, self._method)
-        if not isinstance(value, ast.Tuple) or len(value.elts) != count:
-            return False
-        others = {n for i, e in enumerate(value.elts) if i != place for n in roots(e)}
-        return not roots(value.elts[place]) & others and self._new(value.elts[place], self._method)
 
     def has_rows(self, place: int | None, count: int = 1) -> bool:
         """Whether nothing suggests that a result is one number for all rows of the call's argument."""
@@ -201,93 +175,6 @@ class Results:
             if isinstance(stmt, ast.FunctionDef) and stmt.name == name:
                 return stmt
         return None
-
-    def _new(self, node: ast.expr, method: ast.FunctionDef, depth: int = 8) -> bool:
-        """Whether an expression of a method is a tensor that the method computes."""
-        if not depth:
-            return False
-        if isinstance(node, (ast.BinOp, ast.Compare)):
-            return True
-        if isinstance(node, ast.UnaryOp):
-            return not isinstance(node.op, ast.UAdd)
-        if isinstance(node, ast.Name):
-            return self._new_name(node.id, method, depth - 1)
-        if isinstance(node, ast.Subscript):  # indexing by a tensor copies
-            index = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-            return any(self._tree.calls(n, "torch.arange") for n in index) and self._new(node.value, method, depth - 1)
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-            return False
-        qualified = self._tree.qualified(node.func) or ""
-        if qualified.startswith("torch."):
-            return _makes_new(qualified, node)
-        if node.func.attr in NEW:
-            return not may_be_given(node)
-        if node.func.attr in VIEWS:
-            return self._new(node.func.value, method, depth - 1)
-        own = first_parameter(method)
-        if ast.unparse(node.func.value).split(".")[0] != own:
-            return False
-        inner = self._method_of(self._class, node.func.attr) if isinstance(node.func.value, ast.Name) else None
-        if inner is not None:
-            returns = [s for s in statements(inner.body) if isinstance(s, ast.Return)]
-            return bool(returns) and all(s.value is not None and self._new(s.value, inner, depth - 1) for s in returns)
-        return self._is_layer(ast.unparse(node.func))
-
-    def _new_name(self, name: str, method: ast.FunctionDef, depth: int) -> bool:
-        found = _values_of_name(name, method)
-        return (
-            bool(found)
-            and not self._may_be_argument(name, method)
-            and not _is_kept(name, method)
-            and all(self._new(v, method, depth) for v in found)
-        )
-
-    def _may_be_argument(self, name: str, method: ast.FunctionDef) -> bool:
-        """Whether a name is a parameter that may hold a caller's argument."""
-        if name not in parameters(method):
-            return False
-        bound = bind_arguments(method, self._call, self._call.func) if method is self._method else None
-        return bound is None or name in bound.given
-
-    def _is_layer(self, attribute: str) -> bool:
-        """Whether `self.x` is made of a layer that computes something."""
-        for stmt in walk(self._class) if self._class else ():
-            if isinstance(stmt, ast.Assign) and attribute in map(ast.unparse, stmt.targets):
-                return self._makes_layer(stmt.value)
-        return False
-
-    def _makes_layer(self, node: ast.AST, depth: int = 3) -> bool:
-        """Whether an expression makes a layer, directly or in a function of this file that it calls."""
-        made = {n.attr for n in walk(node) if isinstance(n, ast.Attribute)}
-        made |= {n.id for n in walk(node) if isinstance(n, ast.Name)}
-        if made & LAYERS:
-            return True
-        helpers = [n for n in self._tree.root.body if isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n.name in made]
-        return depth > 0 and any(self._makes_layer(helper, depth - 1) for helper in helpers)
-
-
-def _makes_new(qualified: str, call: ast.Call) -> bool:
-    """Whether a function of torch returns new memory; `relu(x, True)` works in place."""
-    module, _, name = qualified.rpartition(".")
-    if may_be_given(call):
-        return False
-    if module == "torch.nn.functional":
-        in_place = any(isinstance(a, ast.Constant) and a.value is True for a in call.args)
-        return name in NEW_OF_FUNCTIONAL and not in_place
-    return module == "torch" and name in NEW_OF_TORCH
-
-
-def _is_kept(name: str, method: ast.FunctionDef) -> bool:
-    """Whether a method stores a name's memory in an attribute or a container, where others may change it."""
-    for node in walk(method):
-        if isinstance(node, ast.Assign):
-            held = any(isinstance(t, ast.Name) and t.id == name for t in node.targets) or name in roots(node.value)
-            if held and any(isinstance(t, (ast.Attribute, ast.Subscript)) for t in node.targets):
-                return True
-        elif calls_method(node, *WRITES):
-            if any(name in roots(a) for a in node.args):
-                return True
-    return False
 
 
 def _values_of_name(name: str, method: ast.FunctionDef) -> list[ast.expr]:
