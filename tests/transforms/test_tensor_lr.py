@@ -2,8 +2,8 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from cases import FLAGS, NoOp, Rewrite
-from scripts import edited, script
+from cases import FLAGS, NoOp, Rewrite, turn
+from scripts import PARTS, edited, script
 
 from transformer import Applied, Skipped, convert
 
@@ -593,3 +593,19 @@ def test_a_rate_that_a_further_phase_sets_is_a_parameter() -> None:
     assert conversion.converted, conversion.diagnostics
     assert '["lr"] = torch.nn.Parameter(' in conversion.source
     assert "    if torch.is_tensor(lr):\n" in conversion.source
+
+
+@pytest.mark.parametrize("kept", ["kept = optimizer.state_dict()", "saved.update(state=optimizer.state_dict())"])
+@pytest.mark.parametrize("annealed", [False, True])
+def test_a_state_may_be_kept_while_the_rate_never_changes(kept: str, annealed: bool) -> None:
+    """It then holds the float that it always held; no optimizer becomes capturable in what is kept."""
+    parts = {
+        "report": f"{PARTS['report']}\n{kept}",
+        "before_loop": "saved = {}",
+        **({} if annealed else {"anneal": ""}),
+    }
+    step = turn("tensor-lr", script(parts))
+    assert isinstance(step.outcome, Skipped)
+    assert (step.outcome.kind, "while the rate changes" in step.outcome.reason) == (
+        ("left as it was", True) if annealed else ("not needed", False)
+    )
