@@ -215,7 +215,7 @@ ROWS = (
     Row("round", "numpy", "shared", "element"),
     Row("add bitwise_or divide logical_and logical_or logical_xor", "numpy", "new", "broadcast"),
     Row("maximum minimum multiply power subtract where", "numpy", "new", "broadcast"),
-    Row("all any argmax argmin max mean median min nanmean prod std sum var", "numpy", "new", reduces=True),
+    Row("all any argmax argmin average max mean median min nanmean prod std sum var", "numpy", "new", reduces=True),
     Row("percentile quantile", "numpy", "new", reduces=True),
     Row("full_like ones_like zeros_like", "numpy", "new"),
     Row("array", "numpy", "new", made="of host"),

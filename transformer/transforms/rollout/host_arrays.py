@@ -160,6 +160,9 @@ def _carried(roles: Roles, tensors: Tensors, rollout: ast.For, value: ast.expr) 
         return None
     name, on_host = value.id, OnHost(roles, tensors, rollout)
     world = roles.get(World)
+    # Recorded above the environment's step, the value is no longer needed when that may write into its memory
+    stepping = [s for s in rollout.body if any(n in roles.env_steps for n in walk(s))]
+    besides = stepping if stepping and tree.statement(value).lineno < stepping[0].lineno else []
     found: list[Carried] = []
     for bound in statements(rollout.body):
         if name not in access(bound).binds:
@@ -168,8 +171,9 @@ def _carried(roles: Roles, tensors: Tensors, rollout: ast.For, value: ast.expr) 
             return None
         for made in values(bound, name):
             chain = find_chain(roles, made)
-            if chain is not None and _shares(roles, made) and world.changes(world.of(chain.base), rollout.body):
-                return None
+            if chain is not None and _shares(roles, made):
+                if world.changes(world.of(chain.base), rollout.body, besides, environments=True) is not None:
+                    return None
             if chain is not None and bound in rollout.body and on_host.is_host(chain.base, bound):
                 found.append(Carried(name, made, chain.base, flattens(calls)))
             elif not on_host.binds(name, bound):

@@ -10,7 +10,7 @@ from functools import cached_property
 from transformer.dataflow.liveness import exposed
 from transformer.dataflow.variables import COMPREHENSIONS
 from transformer.facts import python
-from transformer.facts.torch_api import NEW, may_be_given
+from transformer.facts.torch_api import NEW, may_be_given, names
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import calls_method, parameters, unparse, walk
 from transformer.values.effects.interpreter import GRADIENTS, MEMORY, VALUES, Effect, Frame, Interpreter, in_order
@@ -27,6 +27,9 @@ from transformer.values.effects.objects import (
     Variable,
 )
 from transformer.values.tensors import Tensors
+
+COMPUTES = names("tensor", memory=("new", "shared", "number"))
+"""Methods of tensors that change nothing."""
 
 
 @dataclass(frozen=True)
@@ -215,15 +218,24 @@ class World:
             return Held(body[0], "may do anything")
         for node, effect in self.happens(body, besides):
             if effect.kind == "unknown":
-                if not wanted.isdisjoint(self._escaped):
+                if not wanted.isdisjoint(self._escaped) and not self._computes_with_tensor(node):
                     return Held(node, "runs unknown code")
             elif (node in self._roles.env_steps and not environments) or (effect.what == GRADIENTS and not gradients):
                 continue
             elif effect.thing is not None and effect.kind in ("changes", "changes all", "stores"):
                 changed = {effect.thing} if effect.kind != "changes all" else self._reachable(effect.thing, effect.what)
-                if not wanted.isdisjoint(changed) or (UNKNOWN in changed and not wanted.isdisjoint(self._escaped)):
+                changes = not wanted.isdisjoint(changed) or (
+                    UNKNOWN in changed and not wanted.isdisjoint(self._escaped)
+                )
+                if changes and not self._computes_with_tensor(node):
                     return Held(node, "may change it in place")
         return None
+
+    def _computes_with_tensor(self, node: ast.AST) -> bool:
+        """Whether a node calls a method, which changes nothing, of what is a tensor, whatever objects it may be here."""
+        if not calls_method(node) or node.func.attr not in COMPUTES or may_be_given(node):
+            return False
+        return self._roles.get(Tensors).tensor(node.func.value)
 
     def _memory(self, things: Collection[Thing]) -> set[Thing]:
         """Things, and the tensors and arrays over the same memory."""
