@@ -232,7 +232,7 @@ class World:
         return None
 
     def _computes_with_tensor(self, node: ast.AST) -> bool:
-        """Whether a node calls a method, which changes nothing, of what is a tensor, whatever objects it may be here."""
+        """Whether a node calls a method that changes nothing, of a tensor, whatever objects the analysis sees there."""
         if not calls_method(node) or node.func.attr not in COMPUTES or may_be_given(node):
             return False
         return self._roles.get(Tensors).tensor(node.func.value)
