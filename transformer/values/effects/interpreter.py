@@ -339,7 +339,9 @@ class Interpreter:
         found: set[Thing] = set()
         for thing in things:
             exact = self.heap.get((thing, f"#{place}"))
-            if thing.kind == "tuple" and thing.node is not None and not starred and _size(thing.node) == count:
+            of_step = thing.kind == "made" and exact and place < count - 1
+            of_tuple = thing.kind == "tuple" and thing.node is not None and _size(thing.node) == count
+            if (of_step or of_tuple) and not starred:
                 found |= exact
             else:
                 found |= self._items(frozenset([thing]), node)
@@ -1069,14 +1071,14 @@ class Interpreter:
             if receiver.name.startswith("torch.optim.") and not arguments and name in _STEPPING:
                 self._effect(node, Effect("changes all", receiver, VALUES))
                 return NOTHING
-            if receiver.name == _OF_ENVIRONMENT and (name in torch_api.OF["tensor"] or name in torch_api.OF["array"]):
+            if _is_of_environment(receiver) and (name in torch_api.OF["tensor"] or name in torch_api.OF["array"]):
                 return self._call_on_memory(receiver, name, given, named, node, spread)
-            looks = python.does("dict", name) if receiver.name == _OF_ENVIRONMENT else None
+            looks = python.does("dict", name) if _is_of_environment(receiver) else None
             if looks is not None and not looks.writes:  # infos are dictionaries
                 return self._items(frozenset([receiver]), node) | frozenset(arguments)
             if is_distribution(receiver) and name in torch_api.OF["distribution"]:
                 return frozenset([self.heap.thing("tensor", node, self._frame.context)])
-            if receiver.name != _OF_ENVIRONMENT and libraries.role(receiver.name) == "environments":
+            if not _is_of_environment(receiver) and libraries.role(receiver.name) == "environments":
                 self.heap.put((receiver, INSIDE), arguments, node)
                 return self._of_environment(receiver, arguments, node)
             return self._held_by_result([receiver, *arguments], node, receiver.name, keeper=receiver)
@@ -1185,7 +1187,22 @@ class Interpreter:
             self.heap.put((UNKNOWN, ITEMS), arguments, node)
         if receiver.kind == "instance":  # a class of this file without a step() of its own: its base has one
             self._unknown([receiver], node)
-        return self._of_environment(receiver, arguments, node)
+        found = self._of_environment(receiver, arguments, node)
+        for step in found if _unpacks_step(self._tree.parents[node]) else ():
+            self._part_step(step, node)
+        return found
+
+    def _part_step(self, step: Thing, node: ast.AST) -> None:
+        """What a step is unpacked into: observations, rewards and whether episodes end are objects of their own.
+
+        The infos, in the last place, may hold any of them.
+        """
+        parts = [
+            self.heap.thing("made", node, step.context, f"{_OF_ENVIRONMENT}.{place}") for place in range(_LONGEST_STEP)
+        ]
+        for place, part in enumerate(parts):
+            self.heap.put((step, f"#{place}"), [part], node)
+            self.heap.put((part, GIVEN), self.heap.get((step, GIVEN)), node)
 
     def _of_environment(self, receiver: Thing, arguments: list[Thing], node: ast.AST) -> Things:
         """What an environment returns, and may change at the next call; it may be an argument."""
@@ -1517,38 +1534,63 @@ class Interpreter:
             things and all(t.kind == "made" and self._computes_anew(t, around) for t in things) for things in inside
         )
 
-    def _changes_nothing(self, layer: Thing) -> bool:
-        """Whether a module of torch.nn is known to change neither itself nor its arguments."""
-        seen, stack = set[Thing](), [layer]
+    def _own_modules(self, layer: Thing) -> list[Thing] | None:
+        """The modules of classes of this file that a call of a module of torch.nn runs.
+
+        None if it is not known to change nothing else.
+        """
+        own, seen, stack = list[Thing](), set[Thing](), [layer]
         while stack:
             one = stack.pop()
             last, call = one.name.removeprefix("torch.nn."), one.node
             if one.kind == "made" and torch_api.may_write_itself(last, call):
-                return False
+                return None
             if one in seen or (one.kind == "made" and (last in torch_api.layers(memory="new") or last in _SHAPING)):
                 continue
             seen.add(one)
             if one.kind == "made" and last in torch_api.layers(memory="shared"):
                 if not isinstance(call, ast.Call) or call.args or call.keywords:  # may work in place
-                    return False
+                    return None
+            elif one.kind == "instance" and self.is_module(one.of[0]):
+                own.append(one)
             elif one.kind != "made" or last != "Sequential":
-                return False
+                return None
             else:  # a copy may hold the layers of its original, and so itself
                 stack += (t for t in self.heap.get((one, INSIDE)) if t.kind not in python.CONTAINERS)
-        return True
+        return own
 
     def _call_layer(self, layer: Thing, arguments: list[Thing], node: ast.AST) -> Things:
         """Call a module of torch.nn: the result is new memory, or the argument (`Identity`, in place)."""
-        if not self._changes_nothing(layer):
+        own = self._own_modules(layer)
+        if own is None:
             self._changes([layer, *arguments], node, deep=True)
         new = self.heap.thing("tensor", node, self._frame.context)
-        if self._computes_anew(layer):
-            return frozenset([new])
-        return frozenset([new, *(t for t in arguments if t.kind in (*MEMORY, "made", "unknown"))])
+        passed = frozenset([new, *(t for t in arguments if t.kind in (*MEMORY, "made", "unknown"))])
+        before = NOTHING
+        while own and passed != before:  # in any order
+            before = passed
+            for module in own:
+                passed |= self._call_one(module, [passed], {}, node, NOTHING)
+        return frozenset([new]) if self._computes_anew(layer) else passed
 
 
 _SHAPING = torch_api.layers(memory="shared", inplace=False)
 """Modules whose results share memory with their arguments, and that never change them."""
+_LONGEST_STEP = 5
+"""The number of values that an environment's step returns at most: observations, rewards, two ends, infos."""
+
+
+def _unpacks_step(stmt: ast.AST) -> bool:
+    """Whether a statement unpacks an environment's step, so that nothing else holds what it returned as a whole."""
+    target = stmt.targets[0] if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1 else None
+    return isinstance(target, ast.Tuple) and _LONGEST_STEP - 1 <= len(target.elts) <= _LONGEST_STEP
+
+
+def _is_of_environment(thing: Thing) -> bool:
+    """Whether an environment has returned it."""
+    return thing.name == _OF_ENVIRONMENT or thing.name.startswith(f"{_OF_ENVIRONMENT}.")
+
+
 _OF_ENVIRONMENT = "gym.spaces"
 """What environments return: arrays and tensors, and containers of them."""
 _TENSORS_BY_NAME = "tensordict.TensorDict"
