@@ -387,7 +387,7 @@ def _print_steps(console: Console, result: Result, *, verbose: bool) -> None:
             applied.append((name, _line_counts(_stats(step)), _told(did, step.outcome.lesser_notes)))
         elif isinstance(step.outcome, Skipped) and step.outcome.left_as_it_was:
             if verbose and (other := done_instead(result.conversion, step)):
-                rest.append((name, Text(f"{other} does it: {reason}", "dim")))
+                rest.append((name, Text(f"{other} does it instead", "dim")))
             elif verbose and step.transform.name not in shown:
                 left.append((name, _told(reason, ())))
         elif outcome != "not selected":

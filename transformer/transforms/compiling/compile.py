@@ -190,7 +190,7 @@ def stays_eager(roles: Roles, update: ast.FunctionDef, passes: int, moved: ast.e
     if (rate := _carried_rate(roles, update.name)) is not None:
         return f"{rate}, a number, is the learning rate, and each {anew}; set the rate above the epochs"
     if (option := _set_option(roles, update)) is not None:
-        return f"line {option.lineno} sets an option of the optimizer; set it above the epochs"
+        return f"line {option.lineno} may set an option of its optimizer, and each value {anew}; use one of torch.optim"
     steps = any(calls_method(n, "backward") or roles.is_step(n) for n in walk(update)) or roles.history.traced
     if moved is not None and steps:
         return f"line {moved.lineno} changes options of the optimizer, and each value {anew}; let only its rate change"

@@ -105,9 +105,11 @@ def apply(state: State) -> Rewrite:
     roles_of = {facts.policy: "policy", getattr(facts.functions.get("gae"), "name", None): "advantages"}
     parts = {*(roles_of.get(name, "policy" if name in facts.step_networks else "update") for name in captured)}
     known = ("policy", "advantages", "update") if roles.kind == "on-policy" else ("policy", "update")
-    told = (_help(known), _help([part for part in known if part in parts]))
+    held = [part for part in known if part in parts]
+    told = (_help(known), _help(held))
     reword(state.tree, edits, dict(zip(*told, strict=True)))  # the help was written before this was known
-    return Rewrite(edits, left=notes)
+    brief = f"--cudagraphs: graphs of {' and '.join(held)} only" if notes else ""
+    return Rewrite(edits, left=notes, brief=brief)
 
 
 def _help(parts: Sequence[str]) -> tuple[str, str]:
