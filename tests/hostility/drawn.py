@@ -48,6 +48,9 @@ def drawn(number: int, seed: int) -> Iterator[Scenario]:
     seen = set[str]()
     while number > len(seen):
         deeds = [deed(draws) for _ in range(draws.choice((1, 1, 1, 2, 2, 3)))]
+        dones = draws.random() < 0.2
+        if dones:
+            deeds.append(changing(draws, Value("torch.from_numpy(done)", "stepped")))
         inner = any("in the update" in d.title for d in deeds)
         base = draws.choice(BASES[:2] if inner else BASES) if draws.random() < 0.4 else BASES[0]
         parts: dict[str, str] = {}
@@ -58,6 +61,9 @@ def drawn(number: int, seed: int) -> Iterator[Scenario]:
         source = filled({**parts, "functions": used} if used.strip() else parts, base)
         if draws.random() < 0.3:
             source, said = over_the_same_array(draws, source)
+            deeds.append(Deed(said, {}))
+        if dones:
+            source, said = dones_over_their_array(draws, source)
             deeds.append(Deed(said, {}))
         if source not in seen:
             seen.add(source)
@@ -77,6 +83,16 @@ def over_the_same_array(draws: random.Random, source: str) -> tuple[str, str]:
     source, tensors = re.subn(pattern, lambda m: put(m[1], made.replace("device", m[2])), source)
     assert (copies, tensors) == (2, 2)
     return source, f"observes the same array by {made}"
+
+
+def dones_over_their_array(draws: random.Random, source: str) -> tuple[str, str]:
+    """The script with an environment whose dones are numbers, and with a tensor over their array."""
+    made = draws.choice([made for made in TENSORS if "row" not in made and "shape" not in made])
+    source, numbers = re.subn(r"reward, done, \{\}", "reward, done.astype(np.float32), {}", source)
+    pattern = r"torch\.Tensor\(done\)\.to\(([\w.]+)\)"
+    source, tensors = re.subn(pattern, lambda m: put("done", made.replace("device", m[1])), source)
+    assert (numbers, tensors) == (1, 1)
+    return source, f"its dones are tensors over an array by {made}"
 
 
 KEEP_SHAPE = (
@@ -114,9 +130,9 @@ def holding(draws: random.Random) -> Deed:
     return Deed(f"holds {said} by {title}, read at {read}", parts)
 
 
-def changing(draws: random.Random) -> Deed:
+def changing(draws: random.Random, one: Value | None = None) -> Deed:
     """A value is changed in place, by whatever name."""
-    one = value(draws)
+    one = one or value(draws)
     ways = [k for k, v in CHANGES.items() if not (one.number and NEED_ROWS.search(v))]
     title = draws.choice(ways)
     does, said = reached(draws, one, CHANGES[title])
