@@ -30,6 +30,8 @@ from transformer.values.tensors import Tensors
 
 COMPUTES = names("tensor", memory=("new", "shared", "number"))
 """Methods of tensors that change nothing."""
+READS = names("tensor", memory="number", waits="value")
+"""Those that return the values as numbers of Python."""
 
 
 @dataclass(frozen=True)
@@ -235,6 +237,8 @@ class World:
         """Whether a node calls a method that changes nothing, of a tensor, whatever objects the analysis sees there."""
         if not calls_method(node) or node.func.attr not in COMPUTES or may_be_given(node):
             return False
+        if node.func.attr in READS and not (node.args or node.keywords or self._roles.tree.methods(node.func.attr)):
+            return True  # `x.item()`: only tensors and arrays have it, except objects of a class of this file
         return self._roles.get(Tensors).tensor(node.func.value)
 
     def _memory(self, things: Collection[Thing]) -> set[Thing]:
