@@ -72,7 +72,7 @@ def test_what_was_not_exercised(toy_recording: Recording, places: int) -> None:
 
 def test_a_script_that_logs_nothing(toy_recording: Recording) -> None:
     silent = Verification(checks(*CHECKS), toy_recording, (), unlogged="line 3 logs where ...")
-    assert printed(silent)[-2].endswith("iterations, so logs were not compared; line 3 logs where ...")
+    assert printed(silent)[-2].endswith("runs, so logs were not compared; line 3 logs where ...")
     assert not [line for line in printed(Verification(checks(*CHECKS), toy_recording, ())) if "nothing was" in line]
 
 
