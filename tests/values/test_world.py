@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 
 import pytest
+from golden import FIXTURES
 from scripts import PARTS, script
 
 from transformer.conversion.first_state import read, recognise
 from transformer.recognition.buffers import find_buffers
 from transformer.recognition.roles import Roles
+from transformer.values.effects.interpreter import Interpreter
 from transformer.values.effects.moves import reads_otherwise
 from transformer.values.effects.world import World
 
@@ -404,3 +406,14 @@ def test_what_code_reads_past_which_it_is_moved(read: str, past: str, stays: boo
     place = next(i for i, s in enumerate(body) if ast.unparse(s) == ast.unparse(ast.parse(read)))
     moved = body[place + 1 : place + 1 + len(ast.parse(past).body)]
     assert (reads_otherwise(roles, body[place], moved) is None) is stays
+
+
+@pytest.mark.parametrize("name", ["in_methods", "several_agents", "acts_into_memory", "recurrent_lstm"])
+def test_all_is_found_although_a_statement_runs_again_only_where_what_it_read_has_changed(name: str) -> None:
+    roles = recognise(read(FIXTURES.joinpath(f"{name}.py").read_text(encoding="utf-8"), 120)).roles
+    code = Interpreter(roles)
+    found = code.heap.version, {**code.values}
+    code._turns.clear()
+    for frame in code._frames:
+        code._run_frame(frame)
+    assert (code.heap.version, code.values) == found

@@ -20,15 +20,13 @@ def bound_to(tree: Tree, node: ast.Name | ast.Attribute, *, own: bool = False) -
         own: exclude equal names of other scopes.
     """
     if isinstance(node, ast.Attribute):
-        for stored in tree.of(ast.Attribute):
-            if stored.attr == node.attr and not isinstance(stored.ctx, ast.Load):
-                yield _assigned_value(tree, stored)
+        for stored in tree.stores.get((ast.Attribute, node.attr), ()):
+            yield _assigned_value(tree, stored)
         return
     owner = variables(tree).owner_of(node) if own else None
-    for name in tree.of(ast.Name):
-        if name.id == node.id and not isinstance(name.ctx, ast.Load):
-            if not own or variables(tree).owner_of(name) is owner:
-                yield _assigned_value(tree, name)
+    for name in tree.stores.get((ast.Name, node.id), ()):
+        if not own or (isinstance(name, ast.Name) and variables(tree).owner_of(name) is owner):
+            yield _assigned_value(tree, name)
     for parameter in tree.of(ast.arg):
         if parameter.arg == node.id and (not own or tree.parents[tree.parents[parameter]] is owner):
             yield from _arguments_for(tree, parameter)

@@ -64,7 +64,8 @@ class Networks:
         if key not in self._known:
             self._known[key] = key[1] in self._asked  # until it is known: a function may call itself
             bound = [v for v in bound_to(tree, value, own=True) if v is not None]
-            self._known[key] = any(map(self.holds, (*bound, *self._sequences(value)))) or self._known[key]
+            sequences = self._sequences.get(value.id, []) if isinstance(value, ast.Name) else []
+            self._known[key] = any(map(self.holds, (*bound, *sequences))) or self._known[key]
         return self._known[key]
 
     @cached_property
@@ -73,11 +74,14 @@ class Networks:
         calls = (n for n in self._tree.of(ast.Call) if calls_method(n, "parameters", "named_parameters"))
         return frozenset(unparse(n.func.value) for n in calls) - {"self"}
 
-    def _sequences(self, value: ast.expr) -> list[ast.expr]:
-        """What the loops that bind a name go over."""
+    @cached_property
+    def _sequences(self) -> dict[str, list[ast.expr]]:
+        """What the loops that bind a name go over, by name."""
         loops: list[ast.For | ast.comprehension] = [*self._tree.of(ast.For), *self._tree.of(ast.comprehension)]
-        turns = (turn for loop in loops for turn in _turns(loop.target, loop.iter))
-        return [over for name, over in turns if isinstance(value, ast.Name) and name == value.id]
+        found: dict[str, list[ast.expr]] = {}
+        for name, over in (turn for loop in loops for turn in _turns(loop.target, loop.iter)):
+            found.setdefault(name, []).append(over)
+        return found
 
 
 def _turns(target: ast.expr, over: ast.expr) -> list[tuple[str, ast.expr]]:

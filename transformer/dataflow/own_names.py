@@ -5,14 +5,16 @@ from __future__ import annotations
 import ast
 import builtins
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
+from functools import lru_cache
 
 from transformer.dataflow.access import access, scope_access
 from transformer.syntax.query import parameters, statements, walk
 from transformer.syntax.tree import Tree
 
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
+SCOPES = (*COMPREHENSIONS, ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)
 IMPORTS = (ast.Import, ast.ImportFrom)
 
 
@@ -59,8 +61,24 @@ def _own_reads(tree: Tree, own: set[str], everywhere: set[str], made: AbstractSe
         for n in tree.of(ast.Name)
         if n.id in own and isinstance(n.ctx, ast.Load)
         if not _is_handed_on(tree, n, made)
-        if n.id in everywhere or any(n.id in _names_bound(outer) for outer in tree.ancestors(n))
+        if n.id in everywhere or any(n.id in bound for bound in _bound_around(tree, n))
     )
+
+
+def _bound_around(tree: Tree, name: ast.Name) -> Iterator[frozenset[str]]:
+    """What each scope around a name binds."""
+    known = _known_scopes(tree)
+    for outer in tree.ancestors(name):
+        if isinstance(outer, SCOPES):
+            if outer not in known:
+                known[outer] = _names_bound(outer)
+            yield known[outer]
+
+
+@lru_cache(maxsize=2)
+def _known_scopes(tree: Tree) -> dict[ast.AST, frozenset[str]]:
+    """What the scopes of a file bind, as far as it was asked."""
+    return {}
 
 
 def _is_handed_on(tree: Tree, name: ast.Name, made: AbstractSet[str]) -> bool:

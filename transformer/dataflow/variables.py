@@ -14,7 +14,8 @@ Owner: TypeAlias = (
     "ast.DictComp | ast.GeneratorExp"
 )
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_OPENING = (*FUNCTIONS, ast.ClassDef)
 
 
 class Variables:
@@ -53,7 +54,7 @@ class Variables:
         inner: ast.AST = name
         for outer in self._tree.ancestors(name):
             # Decorators, defaults, annotations and the first iterable of a comprehension are evaluated outside
-            body = outer.body if isinstance(outer, (*_FUNCTIONS, ast.ClassDef)) else None
+            body = outer.body if isinstance(outer, (*FUNCTIONS, ast.ClassDef)) else None
             inside = inner in body if isinstance(body, list) else inner is body
             if isinstance(outer, COMPREHENSIONS):
                 inside = inner is not outer.generators[0] or name not in walk(outer.generators[0].iter)
@@ -83,7 +84,11 @@ class Variables:
 
     def _visit(self, node: ast.AST, scope: Owner) -> None:
         bound = self._bound[scope]
-        if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+        if isinstance(node, ast.Name):  # first, as most nodes are
+            if not isinstance(node.ctx, ast.Load):
+                bound.add(node.id)
+            return
+        if isinstance(node, _OPENING):
             if not isinstance(node, ast.Lambda):
                 bound.add(node.name)
             for part in children(node):
@@ -111,9 +116,7 @@ class Variables:
             self._bound[self._binder(scope)].add(node.target.id)
             self._visit(node.value, scope)
             return
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            bound.add(node.id)
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
             bound.update((a.asname or a.name).split(".")[0] for a in node.names)
         elif isinstance(node, ast.Global):
             self._global[scope].update(node.names)

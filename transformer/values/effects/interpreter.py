@@ -17,10 +17,12 @@ import builtins
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
-from transformer.dataflow.variables import COMPREHENSIONS, Owner, Variables
+from transformer.dataflow.bindings import variables
+from transformer.dataflow.variables import COMPREHENSIONS, FUNCTIONS, Owner
 from transformer.facts import libraries, python, torch_api
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import children, has_decorator, pairwise
+from transformer.syntax.query import has_decorator, pairwise
+from transformer.syntax.tree import Tree
 from transformer.values.effects.objects import (
     EVERY,
     GIVEN,
@@ -38,6 +40,7 @@ from transformer.values.effects.objects import (
     Things,
     Turn,
     Variable,
+    in_order,
 )
 
 K = TypeVar("K", bound=Hashable)
@@ -46,6 +49,8 @@ MOST = 60_000
 """If more than this is found, the run ends and nothing is known; scripts have a few thousand."""
 LONGEST = 2
 """The maximum length of a context; deeper calls are distinguished by the last ones only."""
+ALL_IS_KNOWN = "all is known"
+"""What statements read that ask whether the first round is over."""
 MEMORY = ("tensor", "array")
 GRADIENTS = "gradients"
 """What `loss.backward()` changes of a tensor."""
@@ -79,7 +84,7 @@ class Interpreter:
     def __init__(self, roles: Roles) -> None:
         self._tree = roles.tree
         self._roles = roles
-        self.variables = Variables(roles.tree)
+        self.variables = variables(roles.tree)
         self.heap = Heap()
         self.effects: dict[Frame, dict[ast.AST, set[Effect]]] = {}
         """By frame and node, the effects there, except those of called functions."""
@@ -106,6 +111,7 @@ class Interpreter:
         self.reads: set[tuple[Variable, Owner]] = set()
         """The variables that are read, each with the scope whose code reads it."""
         self._steps = frozenset(roles.env_steps)
+        self._generators = _generators(roles.tree)
         self.module = Frame(roles.tree.root, ())
         self._frame = self.module
         self._scope: Owner = roles.tree.root
@@ -115,8 +121,9 @@ class Interpreter:
     # --- running ---------------------------------------------------------------------------------------------
 
     def _run_until_nothing_is_new(self) -> None:
-        for self._all_is_known in (False, True):  # in the first round, what has no value yet may still get one
-            self._turns.clear()
+        for all_is_known in (False, True):  # in the first round, what has no value yet may still get one
+            self._all_is_known = all_is_known
+            self.heap.changed(ALL_IS_KNOWN)
             version = -1
             while version != self.heap.version and not self.gave_up:
                 version = self.heap.version
@@ -126,6 +133,11 @@ class Interpreter:
                     if self.gave_up:
                         return
                 self._call_back()
+
+    def _may_be_without_value(self) -> bool:
+        """Whether what has no value now may still get one: in the first round. What asks runs again in the second."""
+        self.heap.read(ALL_IS_KNOWN)
+        return not self._all_is_known
 
     def _call_back(self) -> None:
         """Run what unknown code may call: escaped functions, and the methods of escaped objects."""
@@ -759,7 +771,11 @@ class Interpreter:
             else:
                 found.add(self.heap.thing("bound", of=(member, instance)))
         nowhere = not members and not self.heap.get((instance, name))
-        if nowhere and self._foreign_bases(instance.of[0]) and (self._all_is_known or libraries.of_modules(name)):
+        if (
+            nowhere
+            and self._foreign_bases(instance.of[0])
+            and (libraries.of_modules(name) or not self._may_be_without_value())
+        ):
             found.add(self.heap.thing("method", name=name, of=(instance,)))
         found |= self._special(frozenset([instance]), ("__getattr__", "__getattribute__"), [NOTHING], node)
         return frozenset(found)
@@ -813,7 +829,7 @@ class Interpreter:
             self._special(everything, python.SHOWN_BY, [], node)
             return NOTHING
         if not callees:  # a number, or nothing known
-            if not self._all_is_known:
+            if self._may_be_without_value():
                 return NOTHING
             return self._unknown([t for a in (*given, *named.values(), spread) for t in a], node)
         return self._call_things(callees, given, named, node, frozenset(spread))
@@ -938,7 +954,7 @@ class Interpreter:
         self._found(frame)
         self.heap.read(frame)
         returned = frozenset(self._returned.get(frame, ()))
-        if _yields(definition):
+        if definition in self._generators:
             made = self.heap.thing("iterator", definition, context)
             self.heap.put((made, ITEMS), returned, definition)
             return frozenset([made])
@@ -1528,7 +1544,7 @@ class Interpreter:
         around |= {layer}
         self.heap.read((layer, INSIDE))  # all of them
         inside = [self.values.get((a, layer.context), NOTHING) for a in call.args if not isinstance(a, ast.Starred)]
-        if not all(inside) and not self._all_is_known:
+        if not all(inside) and self._may_be_without_value():
             return True  # no value yet: what comes of that in the first round would stay
         return any(
             things and all(t.kind == "made" and self._computes_anew(t, around) for t in things) for things in inside
@@ -1650,15 +1666,10 @@ def _size(node: ast.AST) -> int | None:
     return None
 
 
-def _yields(function: ast.FunctionDef | ast.Lambda) -> bool:
-    stack: list[ast.AST] = [*function.body] if isinstance(function.body, list) else [function.body]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, (ast.Yield, ast.YieldFrom)):
-            return True
-        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
-            stack += children(node)
-    return False
+def _generators(tree: Tree) -> set[ast.AST]:
+    """The functions whose bodies yield."""
+    yields: list[ast.AST] = [*tree.of(ast.Yield), *tree.of(ast.YieldFrom)]
+    return {next((a for a in tree.ancestors(y) if isinstance(a, FUNCTIONS)), y) for y in yields}
 
 
 def _kind_of_function(module: str) -> torch_api.Kind | None:
@@ -1671,16 +1682,3 @@ def _container_of(node: ast.AST, receiver: Thing | None) -> str:
         return receiver.kind if receiver.kind in python.CONTAINERS else "list"
     called = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
     return {"list": "list", "sorted": "list", "tuple": "tuple", "set": "set", "dict": "dict"}.get(called, "iterator")
-
-
-def in_order(thing: Thing) -> tuple[object, ...]:
-    """A sort key for things that is the same in each process."""
-    node = thing.node
-    return (
-        getattr(node, "lineno", 0),
-        getattr(node, "col_offset", 0),
-        thing.kind,
-        thing.name,
-        tuple((getattr(n, "lineno", 0), getattr(n, "col_offset", 0)) for n in thing.context),
-        tuple(in_order(t) for t in thing.of),
-    )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from operator import attrgetter
 from typing import Literal, NamedTuple, TypeAlias, cast
 
 from transformer.dataflow.variables import Owner
@@ -48,10 +50,18 @@ class Thing:
     of: tuple[Thing, ...] = ()
     """The class of an instance; function and object of a bound method; the object of a method, or of a namespace."""
 
+    @cached_property
+    def order(self) -> tuple[object, ...]:
+        """A sort key that is the same in each process."""
+        at = tuple((getattr(n, "lineno", 0), getattr(n, "col_offset", 0)) for n in (self.node, *self.context))
+        return (at[0], self.kind, self.name, at[1:], tuple(t.order for t in self.of))
+
     def __repr__(self) -> str:
         return f"{self.kind}({self.name}@{getattr(self.node, 'lineno', '')})"
 
 
+in_order = attrgetter("order")
+"""Sorts things."""
 Things: TypeAlias = "frozenset[Thing]"
 NOTHING: Things = frozenset()
 UNKNOWN = Thing("unknown")

@@ -13,7 +13,7 @@ from transformer.facts import python
 from transformer.facts.torch_api import NEW, may_be_given, names
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import calls_method, parameters, unparse, walk
-from transformer.values.effects.interpreter import GRADIENTS, MEMORY, VALUES, Effect, Frame, Interpreter, in_order
+from transformer.values.effects.interpreter import GRADIENTS, MEMORY, VALUES, Effect, Frame, Interpreter
 from transformer.values.effects.objects import (
     EVERY,
     GIVEN,
@@ -25,6 +25,7 @@ from transformer.values.effects.objects import (
     Thing,
     Things,
     Variable,
+    in_order,
 )
 from transformer.values.tensors import Tensors
 
