@@ -63,6 +63,7 @@ def test_table(original: Path, converted: Path, tmp_path: Path, monkeypatch: pyt
     assert list(scratch.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_json(original: Path, converted: Path, tmp_path: Path) -> None:
     other = written(
         tmp_path / "other script.py", edited("import time", "import sys, time; assert sys.argv[4] == 'a b'")
@@ -132,6 +133,7 @@ def test_a_script_that_crashes_does_not_hold_up_the_others(original: Path, conve
     assert "flags off" in result.output
 
 
+@pytest.mark.slow
 def test_scripts_train_in_turns(original: Path, converted: Path, tmp_path: Path) -> None:
     log = tmp_path / "log"
     for script, name in ((original, "o"), (converted, "c")):
@@ -169,6 +171,7 @@ def test_a_script_that_ends_by_itself_has_fewer_turns(original: Path, tmp_path: 
     assert [len(r["rounds"][0]["turns"]) for r in (first, other)] == [3, 2]
 
 
+@pytest.mark.slow
 def test_a_converted_script_that_crashes(original: Path, tmp_path: Path) -> None:
     crash = written(tmp_path / "converted.py", edited("    optimizer.step()", "    optimizer.step(); boom", COMPILED))
     result = run(original, crash, *SHORT, "--format", "json")
@@ -258,6 +261,7 @@ def test_a_fixture(tmp_path: Path) -> None:
     assert by_name["compile"]["warmup_seconds"]["median"] > by_name["original"]["warmup_seconds"]["median"]
 
 
+@pytest.mark.slow
 def test_worker_processes() -> None:
     rungs = ["flags off", "compile"]
     found = {c.name: c.run.args for c in line_up(Run(FIXTURE), None, (), rungs, env_workers=[0, 1, 4])}
@@ -269,6 +273,7 @@ def test_worker_processes() -> None:
     assert found["compile, 4 env workers"] == ("--env-workers", "4", "--compile")
 
 
+@pytest.mark.slow
 def test_other_arithmetic() -> None:
     rungs = ["flags off", "compile"]
     contenders = line_up(Run(FIXTURE.with_name("target_kl.py")), None, (), rungs, precision=True)

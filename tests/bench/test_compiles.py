@@ -61,6 +61,7 @@ def counted(folder: Path, break_here: str, size: str) -> dict[str, dict[str, flo
     return found.compiled["functions"]
 
 
+@pytest.mark.slow
 def test_one_graph(tmp_path: Path) -> None:
     found = counted(tmp_path, "pass", "3")
     assert set(found) == {"update", "quiet"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 import sleeper
 from click.testing import CliRunner
 from sleeper import edited
@@ -80,6 +81,7 @@ def test_only_a_run_that_waits_tells_the_phases_apart(tmp_path: Path) -> None:
     assert (waited.memory["cuda_allocated_mib"], waited.memory["cuda_reserved_mib"]) == (3, 5)
 
 
+@pytest.mark.slow
 def test_all_rungs_run_and_phases_come_from_one_more_run(tmp_path: Path) -> None:
     scripts = [tmp_path / "original.py", tmp_path / "converted.py"]
     for script, text in zip(scripts, (ORIGINAL, CONVERTED), strict=True):

@@ -108,12 +108,13 @@ COMPUTES = edited(
 @pytest.mark.parametrize(
     ("work", "low", "high"),
     [
-        ("[a @ a for _ in range(40)]", 0.5, 2.0),
+        pytest.param("[a @ a for _ in range(40)]", 0.5, 2.0, marks=pytest.mark.slow),
         ("[(a @ a).sum().backward() for _ in range(20)]", 0.5, 2.0),
-        (
+        pytest.param(
             "torch.nn.functional.conv2d(a.expand(20, 8, 300, 300)[..., :60, :60], a[:64].reshape(-1, 8, 5, 5)[:16])",
             0.3,
             2.0,
+            marks=pytest.mark.slow,
         ),
         ("[torch.sin(a) for _ in range(40)]", 0.0, 0.0),
     ],
@@ -126,6 +127,7 @@ def test_matrix_products_and_convolutions_are_timed(tmp_path: Path, work: str, l
     assert found.products == found.split["products"]
 
 
+@pytest.mark.slow
 def test_of_a_script_that_ends_in_its_turns_no_products_are_told(tmp_path: Path) -> None:
     short = COMPUTES.replace("{work}", "a @ a").replace("default=1000", "default=5")
     found = timed(tmp_path, short, Length(burnin=1, iterations=None, seconds=60.0, turns=1), products=True)

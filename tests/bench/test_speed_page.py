@@ -81,6 +81,7 @@ def test_mends_apply_exactly_once(tmp_path: Path) -> None:
             mend_leanrl.mended(script)
 
 
+@pytest.mark.slow
 def test_who_takes_part(tmp_path: Path) -> None:
     row = replace(ROWS[0], script="gymnasium_continuous.py")
     fixtures = Path(__file__).parent.parent.parent / "fixtures"
@@ -112,6 +113,7 @@ def test_without_a_leanrl_script_nothing_stands_against(tmp_path: Path) -> None:
     assert [c.name for c in speed.contenders(row, fixtures, None, False, tmp_path)] == ["original", *RUNGS]
 
 
+@pytest.mark.slow
 def test_with_other_environments(tmp_path: Path) -> None:
     """Worker processes, and what `migrate` makes of the script, on the goal's rung."""
     row = replace(ROWS[0], script="gym_classic_discrete.py", leanrl=None, workers=(1, 2))

@@ -200,6 +200,7 @@ for update in range(6):
 """
 
 
+@pytest.mark.slow
 def test_runs_know_of_earlier_ones(runner: Runner) -> None:
     runner.variables["CUDA_VISIBLE_DEVICES"] = ""
     script = runner.write(TRAINING)

@@ -165,6 +165,7 @@ class TestSeveralFiles:
         assert found.returncode == 0, found.stderr
         return found.stdout.splitlines()[-1], {p.name for p in runner.cache.iterdir() if p.is_dir()}
 
+    @pytest.mark.slow
     def test_what_every_file_holds_decides_on_the_entry(self, several: Runner) -> None:
         said, first = self.converted(several)
         assert (said, len(first)) == ("first", 1)
@@ -176,6 +177,7 @@ class TestSeveralFiles:
         said, third = self.converted(several, words="HERE = 'second'\n")
         assert (said, len(third)) == ("SECOND", 3)
 
+    @pytest.mark.slow
     def test_a_file_that_was_not_given_may_forbid_it_later(self, several: Runner) -> None:
         self.converted(several)
         several.write("import importlib\nHERE = 'third'\n", "words.py")
@@ -363,6 +365,7 @@ class TestConversion:
             assert one.returncode == 0
         assert len(list(stubbed.cache.iterdir())) == 1
 
+    @pytest.mark.slow
     def test_what_the_conversion_sets_among_the_imports_is_set_in_time(self, stubbed: Runner) -> None:
         """Imports run ahead of it; where that was too early, the process begins anew."""
         stop = "from gym import AsyncVectorEnv\nprint(sys.argv)\nsys.exit()"

@@ -49,6 +49,7 @@ def test_a_script_that_fails(run: Run, end: str, said: str) -> None:
         record_forked(Run(run.script, source=script({"end": end})))
 
 
+@pytest.mark.slow
 def test_a_script_without_an_end(run: Run) -> None:
     with pytest.raises(TimedOut, match="still running after 1 s"):
         record_forked(Run(run.script, source=script({"end": "    while True:\n        pass"}), timeout=1))

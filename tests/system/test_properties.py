@@ -84,6 +84,7 @@ def statement_lines(source: str) -> list[int]:
 
 @few
 @given(st.sampled_from(statement_lines(ORIGINAL)), st.sampled_from(UNRELATED))
+@pytest.mark.slow
 def test_unrelated_statements_do_not_matter(line: int, statement: str) -> None:
     lines = ORIGINAL.splitlines(keepends=True)
     indent = re.match(r" *", lines[line - 1])
@@ -111,6 +112,7 @@ def independent_pairs(source: str) -> list[tuple[ast.stmt, ast.stmt]]:
 @pytest.mark.skipif(not independent_pairs(ORIGINAL), reason="the template has no independent neighbours")
 @few
 @given(st.sampled_from(independent_pairs(ORIGINAL)))
+@pytest.mark.slow
 def test_the_order_of_independent_statements_does_not_matter(pair: tuple[ast.stmt, ast.stmt]) -> None:
     first, second = pair
     assert first.end_lineno and second.end_lineno

@@ -27,13 +27,13 @@ def edited(*pairs: tuple[str, str]) -> str:
 
 def converted(source: str) -> str:
     """What the transform makes of a script to which it applies."""
-    step = turn("acting-statements", source, ("dissolve", "inline"))
+    step = turn("acting-statements", source, ("inline",))
     assert isinstance(step.outcome, Applied), step.outcome
     return step.after
 
 
 def held_back(source: str) -> Step:
-    step = turn("acting-statements", source, ("dissolve", "inline"))
+    step = turn("acting-statements", source, ("inline",))
     assert isinstance(step.outcome, Skipped), step.after
     assert step.after == step.before
     return step
@@ -347,7 +347,7 @@ def test_a_network_that_a_function_may_change_computes_where_it_stands(line: str
     helper = "KEPT = []\n\n\ndef helper(x, network=None):\n    x[0] = network[0] = nn.Linear(3, 48)\n\n\n"
     source = source.replace("@torch.no_grad()\ndef test_return", f"{helper}@torch.no_grad()\ndef test_return")
     source = source.replace("{test_return(actor,", "{test_return(critic,")
-    step = turn("acting-statements", source, ("dissolve", "inline"))
+    step = turn("acting-statements", source, ("inline",))
     assert "values[step] = critic(x)" in step.after  # which a buffer is written above
 
 
@@ -391,7 +391,7 @@ def test_what_is_written_may_be_what_is_computed_with(write: str, moves: bool) -
     source = source.replace(
         "def net(", "class Store:\n    def __setitem__(self, at, value):\n        print(value)\n\n\ndef net(", 1
     )
-    after = turn("acting-statements", source, ("dissolve", "inline")).after
+    after = turn("acting-statements", source, ("inline",)).after
     moved = after[after.index("def decide") : after.index("for iteration")] if "def decide" in after else ""
     assert ("critic(x + shift)" in moved) == moves
 
@@ -433,7 +433,7 @@ def giving(old: str = "", new: str = "") -> str:
 def test_a_network_may_return_the_distribution() -> None:
     after = converted(giving())
     assert DECIDED.replace("Normal(actor(x), log_std.exp())", "actor(x)") in after
-    assert "policy = " not in turn("policy", giving(), ("dissolve", "inline")).after
+    assert "policy = " not in turn("policy", giving(), ("inline",)).after
 
 
 def test_what_a_generator_reads_stays_a_result() -> None:
@@ -516,4 +516,4 @@ def test_an_object_may_keep_the_buffers_and_the_network_return_more() -> None:
     after = converted(source.replace("def net(", f"{kept}def net(", 1))
     assert "        logprob = dist.log_prob(action).sum(-1)\n" in after[after.index("def decide") :]
     assert "kept.logprobs[step] = logprob\n" in after
-    assert "policy = " not in turn("policy", source, ("dissolve", "inline")).after
+    assert "policy = " not in turn("policy", source, ("inline",)).after

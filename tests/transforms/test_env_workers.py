@@ -19,6 +19,7 @@ import pytest
 import torch
 from running import heed_interrupts
 from same_bits import same
+from tiers import slow_but_each
 
 from transformer.syntax.templates import render
 from transformer.transforms.scaling.async_envs import MODULES, RESULTS
@@ -201,9 +202,9 @@ DRAWS = {
 }
 
 
-@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
-def test_global_generators_are_told(draw: Any, capfd: pytest.CaptureFixture[str]) -> None:
-    envs = WorkerVectorEnv(walks(4, draw), 1)
+@pytest.mark.parametrize("kind", slow_but_each(len(DRAWS), DRAWS))
+def test_global_generators_are_told(kind: str, capfd: pytest.CaptureFixture[str]) -> None:
+    envs = WorkerVectorEnv(walks(4, DRAWS[kind]), 1)
     envs.reset(seed=1)
     with pytest.raises(RuntimeError, match="the worker of environments 2 to 3 has ended: 1"):
         for action in some_actions(101, 4):
@@ -344,7 +345,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda n: n.name)
+@pytest.mark.parametrize("number", slow_but_each(3, [signal.SIGKILL, signal.SIGINT, signal.SIGTERM]), ids=str)
 def test_no_process_is_left_behind(number: signal.Signals, tmp_path: Path) -> None:
     (tmp_path / "emitted.py").write_text(emitted())
     here = Path(__file__).read_text()

@@ -305,6 +305,7 @@ def test_another_target() -> None:
     assert "lstm_cells" not in convert(source, target="cuda").source
 
 
+@pytest.mark.slow
 def test_captured_all_the_same() -> None:
     """What else knows the network, as what captures it, goes by the loop."""
     steps = {s.transform.name: s.outcome for s in convert(script({"agent": AGENT})).steps}
@@ -362,6 +363,7 @@ def test_shapes_of_the_dones(shape: tuple[int, ...]) -> None:
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_in_compiled_code_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop itself runs where nothing is compiled. The compiled network computes the same within rounding."""
     converted = types.ModuleType("converted")

@@ -33,6 +33,7 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_steps_of_a_module_beside_the_script_are_recorded(script: Path) -> None:
     recording = record_run(Run(script), stepwise=True)
     alone = script.with_name("alone.py")

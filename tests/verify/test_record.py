@@ -42,6 +42,7 @@ def test_everything_is_recorded(toy_recording: Recording) -> None:
     assert toy_recording.files == ()
 
 
+@pytest.mark.slow
 def test_progress_bars_are_not_recorded(toy_script: Path, toy_recording: Recording) -> None:
     shown = edited("in range(args.updates):", "in track(range(args.updates), 'training'):")
     shown = shown.replace("import numpy", "from rich.progress import track\nimport numpy", 1)

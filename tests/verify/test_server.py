@@ -122,6 +122,7 @@ def test_runs_go_on_beside_one_another_and_end_by_themselves(run: Run, tmp_path:
     assert compare(*ended) == ()
 
 
+@pytest.mark.slow
 def test_without_the_server_runs_are_processes(toy_script: Path, alone: Recording) -> None:
     ended = Server(sys.executable, {})
     with ended.serving():
@@ -162,6 +163,7 @@ def test_scripts_that_may_be_forked(source: str, beside: str | None, forked: boo
     assert may_fork(source, tmp_path) == (forked and sys.platform == "linux")
 
 
+@pytest.mark.slow
 def test_a_fork_has_its_own_place_for_temporary_files(run: Run) -> None:
     lines = "import os, tempfile", "assert os.getenv('TMPDIR') == os.path.dirname(tempfile.mkdtemp())"
     record_run(beginning(run, *lines))

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from tiers import slow_but_each
 from toy import edited
 
 from transformer.cli import main
@@ -124,7 +125,7 @@ def test_an_original_that_cannot_be_used(tmp_path: Path, converted: Path, source
     assert (f"the original {script} failed: " in result.output) == ("raise" in source)
 
 
-@pytest.mark.parametrize("end", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("end", slow_but_each(3, [signal.SIGHUP, signal.SIGINT, signal.SIGTERM]))
 def test_interruption_leaves_no_process_and_no_files(tmp_path: Path, end: signal.Signals) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()

@@ -195,21 +195,21 @@ def _run(source: str, asked: Asked, line_length: int, at_least: int = 0) -> Conv
         diagnostics += turn.warnings
     if sum(s.applied for s in steps) < at_least:
         raise _Fewer
-    if asked.captures is None and "cudagraphs" in state.history.flags:
-        graphs = next(s for s in steps if s.transform is cudagraphs.INFO)
-        if not graphs.applied:
-            without = _run(source, replace(asked, captures=False), line_length)
-            kept = (replace(s, outcome=graphs.outcome) if s.transform is cudagraphs.INFO else s for s in without.steps)
-            return replace(without, steps=tuple(kept))
+    graphs = next((s for s in steps if s.transform is cudagraphs.INFO), None)
+    without_graphs = asked.captures is None and "cudagraphs" in state.history.flags and not (graphs and graphs.applied)
+    if without_graphs:
+        asked = replace(asked, captures=False)
     if asked.captures is not True and state.history.flags and _prepared_for_nothing(steps):
         return _unprepared(source, asked, line_length, steps)
+    known = {graphs.transform.name: graphs.outcome} if graphs is not None and without_graphs else {}
     if asked.captures is not True and _rates_for_nothing(steps, state.history):
         name = tensor_lr.INFO.name
-        without = _run(source, replace(asked, transforms=asked.transforms - {name}), line_length)
-        unused = Skipped("update() is not compiled, and takes the rate as it is", "not needed")
-        return replace(
-            without, steps=tuple(replace(s, outcome=unused) if s.transform.name == name else s for s in without.steps)
-        )
+        known[name] = Skipped("update() is not compiled, and takes the rate as it is", "not needed")
+        asked = replace(asked, transforms=asked.transforms - {name})
+    if known:
+        again = _run(source, asked, line_length)
+        steps = [replace(s, outcome=known.get(s.transform.name, s.outcome)) for s in again.steps]
+        return replace(again, steps=tuple(steps))
     if alone is not None:
         outcomes = (s.outcome for s in steps if s.transform is UPDATE.info)
         held = "; ".join(o.reason for o in outcomes if isinstance(o, Skipped) and o.chosen)

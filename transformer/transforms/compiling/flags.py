@@ -11,7 +11,7 @@ from transformer.dataflow.own_compiling import own_compiling
 from transformer.facts.libraries import role
 from transformer.recognition.arguments import destination
 from transformer.recognition.history import Asked
-from transformer.recognition.roles import Kind, Roles
+from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_below_imports, add_imports, is_standard
 from transformer.syntax.options import holds_options
@@ -42,10 +42,11 @@ INFO = TransformInfo(
 )
 
 
-def _wanted(asked: Asked, kind: Kind) -> list[str]:
+def _wanted(asked: Asked, roles: Roles) -> list[str]:
     """The flags that later code reads; off-policy no gain is shown, and no graph holds an update alone."""
-    measured = "measure" in asked.transforms and kind == "on-policy"
-    graphs = asked.target != "cpu" and asked.captures is not False and kind != "update"
+    measured = "measure" in asked.transforms and roles.kind == "on-policy"
+    captures = roles.device is not None if asked.captures is None else asked.captures
+    graphs = asked.target != "cpu" and captures and roles.kind != "update"
     read = {"compile": True, "cudagraphs": graphs, "measure_burnin": measured}
     return [flag for flag, is_read in read.items() if is_read]
 
@@ -70,7 +71,7 @@ def apply(state: State) -> Rewrite:
     if compiling is not None:
         raise Skip(f"line {compiling.lineno} already uses torch.compile")
     rollouts = state.roles.kind == "on-policy"
-    edits, wanted = Edits(state.source), _wanted(state.history.asked, state.roles.kind)
+    edits, wanted = Edits(state.source), _wanted(state.history.asked, state.roles)
     read = _join(state, edits, wanted)
     if read_beside := read is None:
         reader, flags = _beside(state.tree, edits, wanted, rollouts)
