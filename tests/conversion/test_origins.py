@@ -12,7 +12,7 @@ from transformer import convert
 from transformer.state import State
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
-QUICK = {"acts_into_memory", "deep_q", "in_methods", "learner_of_a_runner", "twin_critics", "two_optimizers"}
+QUICK = {"deep_q", "in_methods", "twin_critics"}
 NUMBER = re.compile(r"  #@(\d+)$")
 
 

@@ -33,7 +33,7 @@ def test_mutants_of_a_short_script(changes: list[Mutation]) -> None:
 
 @pytest.mark.parametrize("number", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 3, 4))])
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] if k % 3 else []) for k, name in enumerate(SCRIPTS)]
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if k % 6 else []) for k, name in enumerate(SCRIPTS)]
 )
 def test_mutants_of_every_fixture(name: str, number: int) -> None:
     changes = mutations(random.Random(f"{name} {number}"))

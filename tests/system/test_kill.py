@@ -39,10 +39,10 @@ def killed(source: str, *, kills: int = 3, still: bool = True) -> dict[str, Any]
     return benchmark.kill(kill_run.Job(source, ARGS, {}, folders, 0, still=still), kills, "0")
 
 
-IN_FOUR = [pytest.param(kind, marks=[] if i % 4 == 0 else pytest.mark.slow) for i, kind in enumerate(SAVED)]
+IN_TEN = [pytest.param(kind, marks=[] if i % 10 == 0 else pytest.mark.slow) for i, kind in enumerate(SAVED)]
 
 
-@pytest.mark.parametrize("kind", IN_FOUR)
+@pytest.mark.parametrize("kind", IN_TEN)
 def test_what_is_saved_goes_on_as_it_was(kind: str) -> None:
     """Most were lost once: the run that was killed went on with other parameters, and said nothing."""
     conversion = convert(forgetful(SAVED[kind]), checkpoint=True)

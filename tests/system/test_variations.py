@@ -29,7 +29,7 @@ NOT_NEEDED = {
 """What most scripts do not need, with a piece of the reason."""
 
 
-@pytest.mark.parametrize("variation", slow_but_each(3, VARIATIONS), ids=str)
+@pytest.mark.parametrize("variation", slow_but_each(9, VARIATIONS), ids=str)
 def test_the_transforms_that_are_skipped(variation: Variation) -> None:
     conversion = convert(script(variation.parts), tune=True, measure=True)
     assert conversion.converted, conversion.diagnostics

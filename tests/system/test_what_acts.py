@@ -502,7 +502,7 @@ RATES.append(
 CASES = [*MODES, *STATE, *STRUCTURE, *SIGNATURES, *OTHERS, *STORAGE, *HOIST, *SYNC, *RATES]
 
 
-AT_EVERY_CHANGE = [case for case in CASES if case.fast][::2]
+AT_EVERY_CHANGE = [case for case in CASES if case.fast][::4]
 
 
 @pytest.mark.parametrize(

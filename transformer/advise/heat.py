@@ -55,12 +55,13 @@ class Heats:
 
     def __init__(self, roles: Roles) -> None:
         self._roles, self._tree = roles, roles.tree
+        self._known: dict[ast.AST, Heat | None] = {}
 
     def of(self, node: ast.AST) -> Heat | None:
         """How often `node` is evaluated in training; None if it is not part of training, or runs rarely."""
-        if self._seldom(node):
-            return None
-        return self._heat_around(node)
+        if node not in self._known:
+            self._known[node] = None if self._seldom(node) else self._heat_around(node)
+        return self._known[node]
 
     def loops(self, node: ast.AST) -> list[Loop]:
         """The loops in its own scope that evaluate `node` at every iteration, innermost first."""
