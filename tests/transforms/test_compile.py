@@ -147,6 +147,7 @@ def test_what_may_be_replaced_is_not_compiled(case: NoOp) -> None:
 
 OPTIONS_THAT_CHANGE = {
     "OneCycleLR": "scheduler = optim.lr_scheduler.OneCycleLR(optimizer, 0.01, total_steps=99)",
+    "by **": "scheduler = optim.lr_scheduler.OneCycleLR(**{'optimizer': optimizer, 'max_lr': 0.01, 'total_steps': 99})",
     "CyclicLR": "scheduler = optim.lr_scheduler.CyclicLR(optimizer, 1e-4, 0.01)",
     "for group in optimizer.param_groups:\n    group['weight_decay'] = 0.01 * iteration": "",
     "optimizer.param_groups[0]['betas'] = (0.9, 1 - 0.1 / iteration)": "",

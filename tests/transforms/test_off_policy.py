@@ -685,6 +685,40 @@ def test_tensor_temperature() -> None:
     ]
 
 
+COUNTED = """
+class Counted:
+    def __init__(self, inner):
+        self.inner, self.param_groups = inner, inner.param_groups
+
+    def zero_grad(self):
+        self.inner.zero_grad()
+
+    def step(self):
+        self.inner.step()
+        for group in self.inner.param_groups:
+            {does}
+
+    def restart(self):
+        for group in self.inner.param_groups:
+            group["age"] = 0
+"""
+COUNTS = 'group["age"] = group.get("age", 0) + 1'
+
+
+@pytest.mark.parametrize("does", [COUNTS, "older(group)"])
+@pytest.mark.parametrize("counted", ["optimizer", "alpha_optimizer", "optimizer, alpha_optimizer"])
+def test_options_that_another_optimizer_changes_keep_no_update_eager(counted: str, does: str) -> None:
+    older = f"def older(group):\n    {COUNTS}\n" if "older" in does else ""
+    make = textwrap.dedent(TUNED["make"]) + "".join(f"{name} = Counted({name})\n" for name in counted.split(", "))
+    network = f"{COUNTED.format(does=does)}\n\n{older}\n\n{textwrap.dedent(PARTS_OF_REPLAY['network'])}"
+    apart = f"if args.tau:\n{textwrap.indent(textwrap.dedent(TUNED['follow']), '    ')}"
+    conversion = convert(replay(**{**TUNED, "make": make, "network": network, "follow": apart}))
+    for name, optimizer in (("update", "optimizer"), ("update_alpha", "alpha_optimizer")):
+        eager = any(note.startswith(f"{name}() is not compiled") for note in conversion.headlines)
+        assert eager is (optimizer in counted.split(", ")), conversion.headlines
+        assert (f"{name} = torch.compile({name}," in conversion.source) is not eager
+
+
 @pytest.mark.parametrize(
     ("part", "old", "new", "why"),
     [

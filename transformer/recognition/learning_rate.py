@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from transformer.dataflow.access import access
 from transformer.dataflow.bindings import is_same_variable
@@ -383,8 +383,8 @@ class RateUses:
         self.reads.append(node)
 
 
-def changed_options(roles: Roles) -> ast.expr | None:
-    """Where training may change an optimizer's options other than its rate.
+def changed_options(roles: Roles) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Where training may change optimizers' options other than the rate, each with what leads to the optimizers.
 
     Compiled code treats them as constants, and is recompiled for each value.
     """
@@ -393,7 +393,7 @@ def changed_options(roles: Roles) -> ast.expr | None:
         if tree.calls(call, *schedulers(momentum=True)):
             kept = [k.value for k in call.keywords if k.arg == "cycle_momentum"]
             if [getattr(value, "value", None) for value in kept] != [False]:
-                return call
+                yield call, [*call.args, *(k.value for k in call.keywords if k.arg == "optimizer"), call][0]
     groups: list[ast.Name] = []  # variables, of any function, that hold one or several groups
     for node in tree.nodes:
         if isinstance(node, (ast.For, ast.comprehension)) and _of_groups(tree, node.iter, groups):
@@ -411,14 +411,12 @@ def changed_options(roles: Roles) -> ast.expr | None:
         ):
             key = node.slice.value if isinstance(node.slice, ast.Constant) else None
             if key not in RATES and not isinstance(tree.parents[node], ast.For):
-                return node
+                yield node, node.value
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             if node.func.attr in ("update", "setdefault") and _of_groups(tree, node.func.value, groups):
-                return node
+                yield node, node.func.value
         if isinstance(node, ast.Call) and not tree.names.builtin(node.func):
-            if any(_of_groups(tree, a, groups) and not _is_entry(a) for a in node.args):
-                return node
-    return None
+            yield from ((node, a) for a in node.args if _of_groups(tree, a, groups) and not _is_entry(a))
 
 
 def _is_entry(node: ast.expr) -> bool:

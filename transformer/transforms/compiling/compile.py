@@ -24,6 +24,7 @@ from transformer.transforms.base import ALL, Rewrite, Skip, Transform, Transform
 from transformer.transforms.compiling.flags import reword
 from transformer.values.device.graph_capture import Capture
 from transformer.values.device.python_counters import counted
+from transformer.values.effects.objects import UNKNOWN
 from transformer.values.effects.world import World
 from transformer.values.networks.distributions import computes_to_check, may_make
 from transformer.values.networks.reached import computed_back, unreached
@@ -84,12 +85,12 @@ def apply(state: State) -> Rewrite:
     replaced = _replaced(roles)
     if replaced is not None:
         raise Skip(replaced)
-    updates, moved = facts.all_updates, changed_options(roles)
+    updates = facts.all_updates
     functions: list[str] = []
     eager: list[str] = []
     for name, passes in {**updates, **facts.auxiliary}.items():
         passes = passes if not (name in updates and facts.traced) else 1
-        if (why := stays_eager(roles, tree.definition(name), passes, moved)) is not None:
+        if (why := stays_eager(roles, tree.definition(name), passes)) is not None:
             eager.append(f"{name}() is not compiled: {why}")
         else:
             functions.append(name)
@@ -174,14 +175,13 @@ def apply(state: State) -> Rewrite:
     )
 
 
-def stays_eager(roles: Roles, update: ast.FunctionDef, passes: int, moved: ast.expr | None) -> str | None:
+def stays_eager(roles: Roles, update: ast.FunctionDef, passes: int) -> str | None:
     """Why an update is not compiled, and what to write instead; None if it is.
 
     Args:
         roles: the script.
         update: the function.
         passes: how often it runs backward(), unless that is in one graph.
-        moved: a place where training changes options of the optimizer.
     """
     anew = "would cause a recompilation"
     if (number := counted(roles, update)) is not None:
@@ -192,7 +192,7 @@ def stays_eager(roles: Roles, update: ast.FunctionDef, passes: int, moved: ast.e
     if (option := _set_option(roles, update)) is not None:
         return f"line {option.lineno} may set an option of its optimizer, and each value {anew}; use one of torch.optim"
     steps = any(calls_method(n, "backward") or roles.is_step(n) for n in walk(update)) or roles.history.traced
-    if moved is not None and steps:
+    if steps and (moved := changed_option(roles, update)) is not None:
         return f"line {moved.lineno} changes options of the optimizer, and each value {anew}; let only its rate change"
     if (grown := _grown(update)) is not None:
         line, what = grown
@@ -414,13 +414,28 @@ def _is_rate(node: ast.expr) -> bool:
     return isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and node.slice.value == "lr"
 
 
+def changed_option(roles: Roles, update: ast.FunctionDef) -> ast.expr | None:
+    """Where training may change an option of an optimizer that an update steps."""
+    world = roles.get(World)
+    stepped = {t for n in walk(update) if roles.is_step(n) for t in world.of(receiver(n))}
+    own = world.reach(stepped) if world.is_known(stepped) else None
+    for node, groups in changed_options(roles):
+        found = world.of(groups)
+        others = found and UNKNOWN not in found and own is not None and own.isdisjoint(world.reach(found))
+        if not (others or world.never_runs(groups)):
+            return node
+    return None
+
+
 def _set_option(roles: Roles, function: ast.FunctionDef) -> ast.expr | None:
     """Where a function may set options of a parameter group, except a rate that is not a tensor.
 
     Dynamo traces optimizers as capturable. If it stores a group that traced code has changed, it stores that flag with
     it, and such an optimizer cannot step in eager code on a CPU: after torch.compile's limit, or in another phase.
     """
-    functions = [n for n in roles.reached([function]) if isinstance(n, ast.FunctionDef) and _asks_groups(n)]
+    run = roles.get(World).functions_run(function)
+    may_run = {*roles.reached([function])} if run is None else run
+    functions = [f for f in roles.tree.of(ast.FunctionDef) if f in may_run and _asks_groups(f)]
     for asking in functions:  # includes the functions that these call, which may be given a group
         called = (roles.tree.function_called(n) for n in walk(asking) if isinstance(n, ast.Call))
         functions += [f for f in called if f is not None and f not in functions]

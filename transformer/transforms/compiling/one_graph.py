@@ -15,7 +15,6 @@ from transformer.facts.python import WRITES
 from transformer.facts.torch_api import attributes, of_optimizers
 from transformer.recognition import kept_optimizers, other_gradients
 from transformer.recognition.arguments import decided
-from transformer.recognition.learning_rate import changed_options
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_imports
@@ -34,7 +33,7 @@ from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import BOTH, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.compiling import frozen, present_rates
-from transformer.transforms.compiling.compile import stays_eager
+from transformer.transforms.compiling.compile import changed_option, stays_eager
 from transformer.transforms.compiling.outside_graphs import read_with_graph
 from transformer.values.effects.recorded import Recorded
 from transformer.values.effects.world import World
@@ -105,10 +104,10 @@ def _traceable(state: State) -> Rewrite:
             and (tree.qualified(node) or "").startswith("torch.")
         ):
             raise Skip(f"line {node.lineno} sets {tree.text(node)}")
-    moved = changed_options(roles)
-    if moved is not None:
-        raise Skip(f"line {moved.lineno} changes options of the optimizer: each value would cause a recompilation")
     updates = {tree.definition(name): name for name in (*state.history.all_updates, *_further(roles))}
+    for update in updates:
+        if (moved := changed_option(roles, update)) is not None:
+            raise Skip(f"line {moved.lineno} changes options of the optimizer: each value would cause a recompilation")
     by_update = {definition: _plain_update(roles, definition) for definition in updates}
     passes = [one for found in by_update.values() for one in found]
     switches = _switches(roles, list(by_update))
@@ -141,7 +140,7 @@ def _traceable(state: State) -> Rewrite:
             raise Skip(f"{missed.why}: eager code leaves a missing gradient None, but compiled code makes it zeros")
     if tree.names.taken("inspect") and tree.imports.get("inspect") != "inspect":
         raise Skip("the name inspect is not the standard module")
-    obstacles = [stays_eager(roles, definition, 1, None) for definition in updates]
+    obstacles = [stays_eager(roles, definition, 1) for definition in updates]
     if obstacles and all(obstacles):  # nothing would be traced
         raise Skip(f"{next(iter(updates.values()))}() is not compiled: {obstacles[0]}")
     edits, traceable, written = Edits(state.source), tree.names.fresh("traceable"), set[str]()

@@ -124,6 +124,10 @@ class World:
         """Whether an expression is always a number, a text or None, that is, no object."""
         return not self._code.gave_up and node in self._values and not self._values[node]
 
+    def never_runs(self, node: ast.expr) -> bool:
+        """Whether no code that runs evaluates an expression."""
+        return not self._code.gave_up and node not in self._values
+
     def is_module(self, node: ast.expr) -> bool:
         """Whether an expression is a module of torch, or of a class of this file derived from one."""
         found = self.of(node)
