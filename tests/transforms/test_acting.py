@@ -50,9 +50,12 @@ values[step] = value.detach().view(-1)
                         "return self.actor(x), self.critic(x)"), "act": OF_LOGITS},
         {"functions": "def plain(x):\n    return x.detach()\n", "record": RECORD.replace(".detach()", "").replace(
             "= logprob", "= plain(logprob)")},
+        {"before_loop": "optimizer.register_step_post_hook(lambda *x: print('stepped'))"},
+        {"functions": "class Own(optim.Adam):\n    def __init__(self, *args, **options):\n        "
+                      "super().__init__(*args, **options)\n        self._optimizer_step_pre_hooks = {}\n"},
     ],
     ids=["detach", "tolist", "data", "a distribution", "a name in the method", "a list", "Python's random numbers",
-         "a function"],
+         "a function", "a hook of the optimizer", "hooks that a class of optimizers sets"],
 )  # fmt: skip
 def test_acting_on_policy(parts: dict[str, str]) -> None:
     step = acting(**parts)
@@ -91,6 +94,8 @@ KEPT_GRAPH = "actions[step] = action\n" + "logprobs[step] = logprob"
         {"before_loop": "old = agent.critic.forward\nagent.critic.forward = lambda x: old(x) + global_step"},
         {"before_loop": "def loud(*x):\n    print(torch.is_grad_enabled())\nnn.functional.linear = loud"},
         {"before_loop": "nn.modules.module.register_module_forward_hook(lambda m, x, y: print(y.requires_grad))"},
+        {"before_loop": "nn.modules.module.register_module_full_backward_hook(lambda *x: None)"},
+        {"before_loop": "optimizer.register_step_post_hook(lambda *x: print(logprob))"},
         {"before_loop": "torch.autograd.graph.saved_tensors_hooks(print, print).__enter__()"},
         {"functions": "def shown(x):\n    print(x)\n", "record": RECORD + "\nshown(logprob)"},
         {"functions": "class Kept:\n    pass\n\nlast = Kept()\n",
@@ -111,6 +116,13 @@ def test_what_may_tell_that_acting_has_a_graph(parts: dict[str, str]) -> None:
     step = acting(**parts)
     assert isinstance(step.outcome, Skipped), step.after
     assert step.outcome.left_as_it_was
+
+
+def test_the_backward_pass_that_goes_through_acting_is_named() -> None:
+    outcome = acting(head="extra = []", record=RECORD + "\nextra.append(value.sum())", optimize="loss += extra[-1]\n"
+                     "optimizer.zero_grad()\nloss.backward(retain_graph=True)\noptimizer.step()").outcome  # fmt: skip
+    assert isinstance(outcome, Skipped)
+    assert outcome.reason.endswith("may compute gradients back through loss")
 
 
 DECIDES = """

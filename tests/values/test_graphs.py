@@ -10,9 +10,13 @@ from transformer.facts import python, torch_api
 
 LAST = "class Last:\n    def __init__(self, x):\n        self.x = x\nlast = Last(v_loss)"
 NET = "class Net(nn.Module):\n"
+DATA = "class Kept:\n    def __init__(self):\n        self.data = []\n    def numpy(self):\n        return self.data[0]"
 VALUES_ALONE = [
     f"{LAST}\nprint(last.x.item(), isinstance(last, Last))",
     f"{LAST}\ndef shown(x):\n    return [x.x.item()]\nprint(shown(last), vars(args))",
+    f"{DATA}\nkept = Kept()\nkept.data.append(v_loss)\nprint(len(kept.data), kept.data[0].item())",
+    f"{NET}    def __init__(self, x):\n        super(Net, self).__init__()\n        self.x = x\nnet = Net(v_loss)\n"
+    "print(net.x.item())",
     "print(v_loss.item())",
     "print(f'{v_loss:.3f}')",
     "print(float(v_loss), v_loss.detach(), (v_loss > 1), v_loss.shape, v_loss.dtype)",
@@ -49,6 +53,9 @@ TELLS = [
     "print(*[x for x in (loss, v_loss)])",
     "print(max(loss, v_loss))",
     "class Last:\n    def __init__(self, x):\n        self.x = x\nlast = Last(v_loss)\nprint(last.x)",
+    f"{DATA}\nkept = Kept()\nkept.data.append(v_loss)\nprint(kept.data)",
+    f"{DATA}\nkept = Kept()\nkept.data.append(v_loss)\nprint(kept.numpy())",
+    "class Kept:\n    pass\nkept = Kept()\nkept.data = v_loss\nprint(kept.data)",
     f"{LAST}\nimport copy\ncopy.copy(last)\nprint(len(copy.deepcopy({{'a': [last]}})))",
     f"{LAST}\nimport pickle\nprint(len(pickle.dumps(last)))",
     f"{LAST}\nimport operator\nprint(operator.attrgetter('x')(last))",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from transformer.dataflow.access import access
 from transformer.dataflow.own_compiling import own_compiling
@@ -89,15 +90,15 @@ def apply(state: State) -> Rewrite:
 
 
 def _seen_from_outside(roles: Roles) -> ast.expr | None:
-    """A hook on torch's computations, or an assignment that replaces a function of torch or of a module."""
+    """A hook on more than optimizers' steps, or an assignment that replaces a function of torch or of a module."""
     for node in roles.tree.nodes:
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
             name = roles.tree.qualified(node) or ""
             if node.attr in ("forward", "__call__") or (name.startswith("torch.") and library_does(name) != "settings"):
                 return node
         name = roles.tree.last_name(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""
-        if isinstance(node, (ast.Name, ast.Attribute)) and ("_hook" in name or name.endswith("Mode")):
-            return node
+        if re.search(r"(?<!step_pre)(?<!step_post)_hook|Mode$", name):
+            return node  # type: ignore[return-value]
     return None
 
 

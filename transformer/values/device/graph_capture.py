@@ -290,8 +290,11 @@ class Capture:
             return None
         if method == "rsample" and receiver in part.normals:
             return None
-        if method in ("sample", "rsample"):
-            return f"draws with {ast.unparse(call)}, which reads the parameters on the host"
+        if method == "rsample":
+            drawn = ast.unparse(call)
+            return f"draws with {drawn}, which is known to stay on the device only for a Normal made in its function"
+        if method == "sample":
+            return f"draws with {ast.unparse(call)}, which may read the parameters on the host"
         if owner in self._networks:
             return self._call_of_network(call) if method not in HANDED_OUT else self._unsteady(call)
         # A tensor, a distribution or a part of a network, or a result of one

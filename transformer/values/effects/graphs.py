@@ -37,6 +37,7 @@ HOLD = (*python.CONTAINERS, "instance")
 """Kinds of things that hold tensors: in their items, or in attributes."""
 WITHOUT = "without its graph"
 SHOWS, ASKS = "shows {} with its grad_fn", "may ask whether {} has a gradient"
+GOES_BACK = "may compute gradients back through {}"
 SHOWS_INSIDE = "may show a tensor inside {} with its grad_fn"
 TAKES_ON = "keeps {} where later uses are not known"
 
@@ -46,9 +47,14 @@ class _Flow(Interpreter):
 
     def _evaluate(self, node: ast.expr) -> Things:
         found = super()._evaluate(node)
-        if found and (_leaves_graph(node) or self._draws_without_graph(node)):
-            return frozenset([self.heap.thing("tensor", node, self._frame.context, WITHOUT)])
-        return found
+        if not found or not (_leaves_graph(node) or self._draws_without_graph(node)):
+            return found
+        named = node.func if isinstance(node, ast.Call) else node
+        holders = self.values.get((getattr(named, "value", named), self._frame.context), NOTHING)
+        own = [thing.kind == "instance" for thing in holders]  # `x.data`, `x.numpy()` of a class of this file
+        if own and all(own):
+            return found
+        return (found if any(own) else NOTHING) | {self.heap.thing("tensor", node, self._frame.context, WITHOUT)}
 
     def _draws_without_graph(self, node: ast.expr) -> bool:
         """Whether an expression draws from a distribution without a graph."""
@@ -307,7 +313,7 @@ class Graphs:
             return NOTHING
         if called and parent.attr in STAYS:
             return self._made_at(call, context)
-        return _held(parent, ASKS, node)
+        return _held(parent, GOES_BACK if called and parent.attr == "backward" else ASKS, node)
 
     def _is_shown_by_its_layers(self, node: ast.expr, context: Context) -> bool:
         """Whether an expression is a module that torch shows: by names and options of its layers, without tensors."""
@@ -337,7 +343,8 @@ class Graphs:
         name = self._tree.names.builtin(call.func)
         if name is not None:
             row = python.does("builtin", name)
-            if name in python.SHOWS and self._is_shown_by_its_layers(node, context):
+            shown = name in python.SHOWS and self._is_shown_by_its_layers(node, context)
+            if shown or name == "super":  # the same object, whose methods are followed
                 return NOTHING
             if name in python.SHOWS or row is None or row.gives == "nothing" or row.calls:
                 shows = SHOWS if direct else SHOWS_INSIDE
