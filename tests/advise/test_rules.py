@@ -3,6 +3,7 @@
 import ast
 
 import pytest
+from golden import FIXTURES
 from scripts import PARTS, script
 
 from transformer.advise import RULES, Rule, advise
@@ -58,3 +59,12 @@ def test_a_transform_is_named_where_it_has_changed_the_line_alone() -> None:
     named = {source.splitlines()[f.line - 1].strip(): f.transform for f in advise(source) if f.code == "LA001"}
     assert named["kl = (ratio - 1).mean().item()"] is None
     assert named[PARTS["metrics"].splitlines()[-1].strip()] == "deferred-sync"
+
+
+@pytest.mark.parametrize("below", ["", "\nalpha += 0.0"], ids=["a tensor", "changed elsewhere"])
+def test_what_reads_a_temperature_is_named_where_it_becomes_a_tensor(below: str) -> None:
+    read = "alpha = log_alpha.exp().item()"
+    lines = (FIXTURES / "tuned_entropy.py").read_text().splitlines()
+    lines = [line + below.replace("\n", "\n" + line[: -len(read)]) if line.strip() == read else line for line in lines]
+    (found,) = (f for f in advise("\n".join(lines)) if f.code == "LA001")
+    assert found.transform == (None if below else "tensor-temperature")

@@ -47,7 +47,8 @@ BY_CODE = {rule.code: rule for rule in RULES}
 def advise(scripts: tuple[str, ...], together: tuple[Path, ...], form: str, strict: bool) -> None:
     """Report what costs time in each eager SCRIPT (`-` is standard input), whether or not it can be converted.
 
-    Each piece of advice has its position, its reason and what to write instead; `lean-convert explain CODE` says more.
+    Each piece of advice has its position, its reason and what to write instead; `lean-convert explain LA001` says more
+    about that of the code LA001.
 
     A script without a training loop is reported as such. With --with FILE, what SCRIPT imports of FILE is read with it.
 

@@ -21,6 +21,8 @@ def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
             read = call.args[0]
         if read is not None and study.tensor(read) and not (_feeds_loop(study, call) or study.for_environment(call)):
             transform = "deferred-sync" if heat.role == "update" else None
+            if method(read) == "exp":  # of a learned temperature's logarithm
+                transform = "tensor-temperature"
             yield call, f"{study.text(call)} waits for the device {heat.where}", transform
 
 
