@@ -717,6 +717,8 @@ def test_options_that_another_optimizer_changes_keep_no_update_eager(counted: st
         eager = any(note.startswith(f"{name}() is not compiled") for note in conversion.headlines)
         assert eager is (optimizer in counted.split(", ")), conversion.headlines
         assert (f"{name} = torch.compile({name}," in conversion.source) is not eager
+    (rates,) = (s.outcome for s in conversion.steps if s.transform.name == "tensor-lr")
+    assert "never changes" not in rates.reason  # of the others, which are no reason to leave it as it was
 
 
 @pytest.mark.parametrize(

@@ -259,7 +259,7 @@ NOOPS = [
             "functions": "class Plain(optim.Optimizer):\n    pass\n\n\n",
             "optimizer": "optimizer = Plain(agent.parameters(), lr=args.learning_rate)",
         },
-        "optimizer: its class is not known to accept a tensor learning rate",
+        "optimizer: Plain is not known to accept a tensor learning rate",
     ),
     NoOp(
         "arguments that are not seen",
@@ -345,7 +345,7 @@ REWRITES += [
             + EACH_GROUP.format(name="other", write=f"{GROUP_RATE} = 0.0"),
             **READ,
         },
-        notes=("other: its class is not known to accept a tensor learning rate",),
+        notes=("other: Own is not known to accept a tensor learning rate",),
     ),
 ]
 NOOPS += [
@@ -451,10 +451,22 @@ def test_noop(noop: NoOp) -> None:
 
 def test_reason_is_told_once_of_an_optimizer_that_is_made_twice() -> None:
     made = "optimizer = optim.Adam(agent.parameters(), lr=args.learning_rate)\n"
-    conversion = convert(script({"optimizer": 2 * made}))
-    (skipped,) = (s.outcome for s in conversion.steps if s.transform.name == "tensor-lr")
-    assert isinstance(skipped, Skipped)
-    assert skipped.reason == "optimizer: it is made more than once"
+    source = script({"optimizer": 2 * made})
+    step = turn("tensor-lr", source)
+    assert isinstance(step.outcome, Skipped)
+    again = [number for number, line in enumerate(source.splitlines(), 1) if line.strip() == made.strip()][1]
+    assert step.outcome.reason == f"optimizer: line {again} makes it again"
+
+
+def test_a_wrapped_optimizer_is_told_as_such() -> None:
+    wrapper = "class Often(optim.Adam):\n    def __init__(self, inner):\n        self.inner = inner\n\n\n"
+    source = script({"functions": wrapper, "copy": "optimizer = Often(optimizer)"})
+    step = turn("tensor-lr", source)
+    assert isinstance(step.outcome, Skipped), step.after
+    line = next(i for i, text in enumerate(source.splitlines(), 1) if "Often(optimizer)" in text)
+    assert step.outcome.reason == (
+        f"optimizer: line {line} wraps it; optimizer: Often is not known to accept a tensor learning rate"
+    )
 
 
 def test_flag_is_read_under_the_name_of_the_training_scope() -> None:

@@ -82,7 +82,8 @@ def _ruff(code: str, width: int) -> str | None:
     binary = _binary()
     if binary is None:
         return None
-    command = [binary, "format", "--isolated", f"--line-length={min(max(width, 1), 320)}", "-"]
+    length = f"line-length={min(max(width, 1), 320)}"
+    command = [binary, "format", "--isolated", "--config", length, "--config", "format.quote-style='preserve'", "-"]
     done = subprocess.run(command, input=code, capture_output=True, text=True, encoding="utf-8", check=False)
     return done.stdout if done.returncode == 0 else None
 

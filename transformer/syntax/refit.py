@@ -45,7 +45,7 @@ def refit(
         new_column: its new column.
 
     Returns:
-        the lines; statements that were not formatted before are changed only if they have become too long.
+        the lines; statements that were not formatted before stay as they are, even if they have become too long.
     """
     found = _Statements(before)
     for line in lines:
@@ -59,8 +59,7 @@ def refit(
             continue
         as_was = fit_all(tuple((old, column + inside) for _, old, _ in changed), source.width)
         for (line, old, new), formatted in zip(changed, as_was, strict=True):
-            too_long = _longest(old) + column + inside <= source.width < _longest(new) + new_column + inside
-            if old == formatted or too_long:
+            if old == formatted:
                 (again,) = cst.parse_module(source.laid_out(new, new_column + inside)).body
                 assert isinstance(again, cst.SimpleStatementLine)
                 end = again.trailing_whitespace.with_changes(newline=line.trailing_whitespace.newline)

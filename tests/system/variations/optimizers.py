@@ -123,7 +123,7 @@ for shrink in (1.0, 0.5, 0.25):
         "an optimizer that is made anew in the training",
         {"head": "if iteration == 2:\n    <remake>", "remake": PARTS["optimizer"]},
         {
-            "tensor-lr": "it is made more than once",
+            "tensor-lr": "makes it again",
             "one-graph": "is made more than once",
             "evaluate-once": "binds optimizer",
             "cudagraphs": "binds optimizer",

@@ -55,8 +55,9 @@ INFO = TransformInfo(
         "loaded contains parameters only: the networks are made of torch's layers without buffers."
     ),
     costs=(
-        "Each parameter of the target networks takes four calls of its own: move them below the update, in "
-        "one loop over `zip(target.parameters(), network.parameters())`."
+        "Each parameter of the target networks takes four calls of its own: make both networks alike, keep them and "
+        "their optimizers from code of other kinds, and move the target below the update, in one loop over "
+        "`zip(target.parameters(), network.parameters())`."
     ),
     needs=(),
     before=(

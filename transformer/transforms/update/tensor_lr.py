@@ -39,8 +39,9 @@ INFO = TransformInfo(
         "does."
     ),
     costs=(
-        "Each new rate recompiles the update, or its step stays out of the graph, and no CUDA graph holds update(). "
-        'Let the rate be a float that only `optimizer.param_groups[0]["lr"] = ...` sets.'
+        "The step may stay out of the graph, no CUDA graph holds update(), and if the rate changes, each new one "
+        "recompiles it: make the optimizer once, of a class of torch.optim, and let only "
+        '`optimizer.param_groups[0]["lr"] = ...` set its rate, to a float.'
     ),
     needs=("flags",),
     before='optimizer.param_groups[0]["lr"] = lrnow',
@@ -83,7 +84,7 @@ def apply(state: State) -> Rewrite:
     told = [*([f"{', '.join(constant)}: {CONSTANT}"] if constant else []), *notes]
     if not edits:
         kind = NotNeeded if told and not reasons else Skip
-        raise kind("; ".join([*told, *reasons]) or "no optimizer made by torch.optim was found", history)
+        raise kind("; ".join([*reasons] or told) or "no optimizer made by torch.optim was found", history)
     history = replace(history, capturable=bool(captured) and all(captured))
     if constant and len(constant) + len(reasons) == len(state.roles.optimizers):  # no rate became a tensor
         return Rewrite(edits, history, tuple(notes), tuple(reasons), brief="--cudagraphs: optimizers can be captured")
@@ -102,11 +103,13 @@ def _edit(
     """
     tree, roles = state.tree, state.roles
     if optimizer.kind not in TENSOR_LR:
-        raise Skip(f"{optimizer.kind or 'its class'} is not known to accept a tensor learning rate")
+        kind = optimizer.kind or tree.text(optimizer.call.func)
+        raise Skip(f"{kind} is not known to accept a tensor learning rate")
     elsewhere, counting = tree.scope_of(optimizer.stmt) is not roles.scope, optimizer.kind in COUNTING
-    several = len(kept_optimizers.making(roles, optimizer.name)) > 1
-    if several and not (elsewhere and kept_optimizers.made_once(roles, optimizer.name)):
-        raise Skip("it is made more than once")
+    same_name = kept_optimizers.making(roles, optimizer.name)
+    if len(same_name) > 1 and not (elsewhere and kept_optimizers.made_once(roles, optimizer.name)):
+        wrapped = optimizer.name in map(tree.text, same_name[1].call.args)
+        raise Skip(f"line {same_name[1].stmt.lineno} {'wraps it' if wrapped else 'makes it again'}")
     if any(n is optimizer.stmt for n in walk(roles.outermost)):
         raise Skip("it is made in the training loop")
     if elsewhere:
