@@ -56,6 +56,23 @@ def test_names_are_told_from_attributes_in_every_result() -> None:
     assert code.split(" = ")[-1].strip() == re.sub(r"\bx\.", "obs.", results.replace("net.", "agent."))
 
 
+@pytest.mark.parametrize(
+    ("long", "moved"),
+    [
+        ("total=x*2+{}", ["total=x*2+{}"]),
+        ("total = names['first']*2 + {}", ["total = names['first']*2 + {}"]),
+        ("total = x['a'] + {}", ["total = (", "    x['a'] + {}", ")"]),
+        ('total = x["a"] + {}', ["total = (", '    x["a"] + {}', ")"]),
+    ],
+    ids=["no spaces", "some spaces", "formatted but for its quotes", "formatted"],
+)
+def test_a_line_that_gets_too_long_is_broken_only_if_a_formatter_wrote_it(long: str, moved: list[str]) -> None:
+    rest = "y" * (94 - len(long))
+    head = "def f(x, names):\n    for i in range(3):\n        "
+    code = rewritten(Program("", f"{head}{long.format(rest)}\n\n\nif 1:\n    if 2:\n        f(x, names)\n", ""))
+    assert code.split("range(3):\n")[1] == textwrap.indent("\n".join(moved).format(rest) + "\n", " " * 12)
+
+
 COLLECT = """
 def collect(agent, next_obs, next_done, global_step):
     <rollout>
