@@ -78,7 +78,7 @@ REWRITES += [
     ),
 ]
 
-NONE = "no loop backwards over the rollout's steps was found between rollout and update"
+NONE = "no `for t in reversed(range(n))` over the rollout's steps was found between rollout and update"
 
 NOOPS = [
     NoOp("no loop", {"gae": "advantages = rewards - values"}, NONE, kind="not needed"),

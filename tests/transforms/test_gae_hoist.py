@@ -335,7 +335,7 @@ NOOPS = [
             **HELPED,
             "report": PARTS["report"] + "\n" + CALLED.strip("\n").replace("    ", "", 1).replace("\n    ", "\n"),
         },
-        "no loop backwards over the rollout's steps was found",
+        "no `for t in reversed(range(n))` over the rollout's steps was found",
     ),
     NoOp(
         "a function of another number of steps",
@@ -401,19 +401,19 @@ NOOPS = [
     NoOp(
         "no loop",
         {"gae": "advantages = rewards - values"},
-        "no loop backwards over the rollout's steps was found",
+        "no `for t in reversed(range(n))` over the rollout's steps was found",
         kind="not needed",
     ),
     NoOp(
         "forwards",
         {"gae": PARTS["gae"].replace("reversed(range(args.num_steps))", "range(args.num_steps)")},
-        "no loop backwards over the rollout's steps was found",
+        "no `for t in reversed(range(n))` over the rollout's steps was found",
         kind="not needed",
     ),
     NoOp(
         "every second step",
         {"gae": PARTS["gae"].replace("reversed(range(args.num_steps))", "range(args.num_steps - 1, -1, -2)")},
-        "no loop backwards over the rollout's steps was found",
+        "no `for t in reversed(range(n))` over the rollout's steps was found",
         kind="not needed",
     ),
     NoOp(

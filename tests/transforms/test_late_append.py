@@ -72,21 +72,24 @@ REWRITES = [
 BEFORE = "uses it before the epochs have ended"
 GRAPH = "appends what may have a graph"
 NOOPS = [
-    NoOp("nothing grows", {"metrics": "", "report": "print(iteration)"}, "no list grows", kind="not needed"),
+    NoOp("nothing grows", {"metrics": "", "report": "print(iteration)"}, "no list is left", kind="not needed"),
     NoOp(
         "a list of the minibatch",
         growing("own = []\nif args.seed:\n    own += [1.0]"),
-        "no list grows",
+        "no list is left",
         kind="not needed",
     ),
     NoOp(
         "no list that is named",
         growing("if args.seed:\n    envs.seen += [1.0]", report="print(iteration)"),
-        "no list grows",
+        "no list is left",
         kind="not needed",
     ),
     NoOp(
-        "by several at once", growing("if args.seed:\n    clipfracs.extend([1.0])"), "no list grows", kind="not needed"
+        "by several at once",
+        growing("if args.seed:\n    clipfracs.extend([1.0])"),
+        "no list is left",
+        kind="not needed",
     ),
     NoOp(
         "read by the minibatch",
@@ -125,7 +128,10 @@ NOOPS = [
         "is not emptied right above the epochs",
     ),
     NoOp(
-        "emptied again", growing(f"{GROWS}\nif args.gamma > 2:\n    clipfracs = []"), "no list grows", kind="not needed"
+        "emptied again",
+        growing(f"{GROWS}\nif args.gamma > 2:\n    clipfracs = []"),
+        "no list is left",
+        kind="not needed",
     ),
     NoOp("deleted from", growing(f"{GROWS}\ndel clipfracs[0:0]"), "uses it there"),
     NoOp(

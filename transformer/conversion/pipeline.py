@@ -368,7 +368,8 @@ def _missing(info: TransformInfo, steps: Sequence[Step]) -> Skipped | None:
     outcomes = {s.transform.name: s.outcome for s in steps}
     missing = {n: outcomes[n] for n in info.needs if not isinstance(outcomes[n], Applied)}
     held = any(isinstance(o, Skipped) and o.kind == "left as it was" for o in missing.values())
-    reason = f"needs {', '.join(missing)}, which did not apply"
+    reasons = [o.reason for o in missing.values() if isinstance(o, Skipped)]
+    reason = f"needs {', '.join(missing)}, which did not apply: {'; '.join(reasons[:1])}"
     return Skipped(reason, "left as it was" if held else "not needed") if missing else None
 
 

@@ -48,7 +48,7 @@ def apply(state: State) -> Rewrite:
     tops = [i for i in tops if block.index(phases.collect) < i < block.index(phases.learn)]
     if not tops:
         kind = Skip if work else NotNeeded
-        raise kind("no loop backwards over the rollout's steps was found between rollout and update")
+        raise kind("no `for t in reversed(range(n))` over the rollout's steps was found between rollout and update")
     first, last = _widen(roles, block, tops[0], tops[-1])
     edits = Edits(state.source)
     doc = "Estimate the advantages and returns of the rollout, backwards in time."

@@ -83,7 +83,7 @@ def apply(state: State) -> Rewrite:
         except Skip as skip:
             reasons.append(skip.at("the loop", [loop]))
     if not done:
-        none = "no loop backwards over the rollout's steps was found"
+        none = "no `for t in reversed(range(n))` over the rollout's steps was found"
         elsewhere = any(backwards(n.iter) is not None for n in state.tree.of(ast.For))
         raise Skip(none) if elsewhere and not reasons else skipped(reasons, none)
     return Rewrite(edits, left=still_left(reasons))

@@ -59,7 +59,8 @@ def apply(state: State) -> Rewrite:
         except Skip as skip:
             places.append(skip.at("the loop", [loop]))
     if not done:
-        raise skipped(places, "no loop backwards over the rollout's steps begins with a branch for the last step")
+        none = "no `for t in reversed(range(n))` over the rollout's steps begins with a branch for the last step"
+        raise skipped(places, none)
     return Rewrite(edits, left=still_left(places))
 
 

@@ -75,7 +75,7 @@ def apply(state: State) -> Rewrite:
         return Rewrite(edits, left=tuple(reasons))
     if reasons:
         raise Skip("; ".join(reasons))
-    raise NotNeeded("no list grows above the optimizer's step")
+    raise NotNeeded("no list is left that grows above the optimizer's step")
 
 
 def _regions(roles: Roles) -> list[list[ast.stmt]]:

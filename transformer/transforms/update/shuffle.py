@@ -191,7 +191,7 @@ def _check_not_seeded(roles: Roles) -> None:
 def _match(roles: Roles) -> Pattern:
     loop = roles.minibatch_loop
     if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Name) or loop.orelse:
-        raise _unmatched(roles.tree, "the minibatch loop is not a for loop over slice starts")
+        raise _unmatched(roles, "the minibatch loop is not a for loop over slice starts")
     span = loop.iter
     drawn = [n for n in walk(span) if isinstance(n, ast.Call) and roles.tree.calls(n, "torch.randperm")]
     if drawn:
@@ -201,9 +201,9 @@ def _match(roles: Roles) -> Pattern:
     if bound and all(_drawn_by_torch(roles.tree, value) is not None for value in bound):
         raise NotNeeded(f"the minibatches are already drawn by torch.randperm, as {named}")
     if not isinstance(span, ast.Call) or ast.unparse(span.func) != "range" or len(span.args) != 3:
-        raise _unmatched(roles.tree, "the minibatch loop does not run over range(0, batch size, minibatch size)")
+        raise _unmatched(roles, "the minibatch loop does not run over range(0, batch size, minibatch size)")
     if not is_number(span.args[0], 0):
-        raise _unmatched(roles.tree, "the minibatch loop does not start at 0")
+        raise _unmatched(roles, "the minibatch loop does not start at 0")
     start, chunk = loop.target.id, span.args[2]
     slices, indices, minibatch, on_device = _slices(roles, loop, start, chunk)
     shuffle, definition, size = _source(roles, loop, indices)
@@ -245,7 +245,7 @@ def _slices(roles: Roles, loop: ast.For, start: str, chunk: ast.expr) -> tuple[l
                 return [*used, stmt, following], value.value.id, following.targets[0].id, there
         return [*used, stmt], value.value.id, name, value is not stmt.value and moved
     begins = "the minibatch loop does not begin by slicing an index array from start to start + minibatch size"
-    raise _unmatched(roles.tree, begins)
+    raise _unmatched(roles, begins)
 
 
 PERMUTING = draws(makes="order")
@@ -257,9 +257,10 @@ def _makes_sampler(tree: Tree, node: ast.AST, kind: str) -> bool:
     return name.startswith("torch.utils.data.") and name.endswith(f".{kind}")
 
 
-def _unmatched(tree: Tree, reason: str) -> Skip:
+def _unmatched(roles: Roles, reason: str) -> Skip:
     """The skip of minibatches made in another way: not needed if nothing in the script draws a permutation."""
-    return (NotNeeded if PERMUTING.isdisjoint(tree.mentioned) else Skip)(reason)
+    kind = NotNeeded if PERMUTING.isdisjoint(roles.tree.mentioned) else Skip
+    return kind(reason).at("the loop", [roles.minibatch_loop])
 
 
 def _as_numpy(roles: Roles, value: ast.expr) -> tuple[ast.expr, bool]:
