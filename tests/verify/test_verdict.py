@@ -58,6 +58,14 @@ def test_the_shuffles_that_both_were_given(toy_recording: Recording, others: boo
     assert ("EQUAL, given the same shuffles (torch draws them now).   " in last) == others
 
 
+@pytest.mark.parametrize("stepwise", [False, True])
+def test_what_is_counted(toy_recording: Recording, stepwise: bool) -> None:
+    failed = checks(*CHECKS, compiled="different")
+    title, other = f"{toy_recording.iterations} environment steps", f"{toy_recording.iterations} iterations"
+    lines = [line.strip() for line in printed(Verification(failed, toy_recording, (), stepwise=stepwise))]
+    assert (title in lines, other in lines) == (stepwise, not stepwise)
+
+
 @pytest.mark.parametrize("places", [1, 3, 5])
 def test_what_was_not_exercised(toy_recording: Recording, places: int) -> None:
     sentences = tuple(f"line {n}: if x{n} was never true" for n in range(places))

@@ -374,8 +374,8 @@ def _print_steps(console: Console, result: Result, *, verbose: bool) -> None:
     from rich.text import Text
 
     what, stats = f"{len(result.applied)} transforms applied", result.stats
-    moved = f", {stats.moved} moved" if stats.moved else ""
-    print_line(console, (what, "bold"), f": {stats.added} lines added, {stats.removed} removed{moved}")
+    moved = f", {stats.moved} moved" if stats.moved else ""  # fewer than the sum: steps change one another's lines
+    print_line(console, (what, "bold"), f", in the end {stats.added} lines added, {stats.removed} removed{moved}")
     applied, left, rest = list[tuple[Cell, ...]](), list[tuple[Cell, ...]](), list[tuple[Cell, ...]]()
     held = left_as_it_was(result.conversion)
     shown = {name for one in held for name in one.names}

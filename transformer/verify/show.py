@@ -236,7 +236,8 @@ def as_json(verification: Verification, required: tuple[str, ...], seeds: SeedsR
 
 
 def _table(verification: Verification, checks: Sequence[Check]) -> Table:
-    table = Table(title=f"{verification.original.iterations} iterations", title_justify="left")
+    counted = "environment steps" if verification.stepwise else "iterations"
+    table = Table(title=f"{verification.original.iterations} {counted}", title_justify="left")
     table.add_column("compared", overflow="fold")
     table.add_column("values", justify="right")
     table.add_column("difference", justify="right")

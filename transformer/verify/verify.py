@@ -166,6 +166,8 @@ class Verification:
     """Whether the converted script draws the order of minibatches by torch.randperm, and the original does not."""
     timed: frozenset[str] = frozenset()
     """Tags of scalars that depend on time, if requested: the original logs them differently with another clock."""
+    stepwise: bool = False
+    """Whether the original's iterations are environment steps."""
     unlogged: str | None = None
     """What lets the original log something, where none of its runs did; None where one did."""
 
@@ -274,6 +276,7 @@ class _Checks:
             time.monotonic() - self._since,
             self._draws_otherwise(),
             timed,
+            self._length.stepwise,
             self._unlogged([self._usual, *others]),
         )
 
