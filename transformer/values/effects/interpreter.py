@@ -70,6 +70,12 @@ class Effect(NamedTuple):
     what: str = ""
     variable: Variable | None = None
 
+    @property
+    def order(self) -> tuple[object, ...]:
+        """A sort key that is the same in each process."""
+        name = "" if self.variable is None else self.variable.name
+        return (self.kind, () if self.thing is None else self.thing.order, self.what, name)
+
 
 class Frame(NamedTuple):
     """A function's body, or the module's, in one context."""
@@ -104,7 +110,7 @@ class Interpreter:
         self._all_is_known = False
         self.gave_up = False
         """Whether the run was given up because it found too much: then anything may be anything."""
-        self._frames: list[Frame] = []
+        self.frames: list[Frame] = []
         """All bodies that are run, in the order in which calls of them were found."""
         self._known: set[Frame] = set()
         self._turns: dict[Frame, dict[ast.AST, Turn]] = {}
@@ -127,7 +133,7 @@ class Interpreter:
             version = -1
             while version != self.heap.version and not self.gave_up:
                 version = self.heap.version
-                for frame in self._frames:  # grows
+                for frame in self.frames:  # grows
                     self._run_frame(frame)
                     self.gave_up |= self.heap.version > MOST
                     if self.gave_up:
@@ -1007,7 +1013,7 @@ class Interpreter:
         """From now on, a body is run."""
         if frame not in self._known:
             self._known.add(frame)
-            self._frames.append(frame)
+            self.frames.append(frame)
             self.heap.version += 1
 
     def _run_frame(self, frame: Frame) -> None:

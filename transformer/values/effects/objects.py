@@ -61,7 +61,7 @@ class Thing:
 
 
 in_order = attrgetter("order")
-"""Sorts things."""
+"""Sorts things, and effects on them."""
 Things: TypeAlias = "frozenset[Thing]"
 NOTHING: Things = frozenset()
 UNKNOWN = Thing("unknown")

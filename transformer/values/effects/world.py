@@ -165,14 +165,14 @@ class World:
         """
         left_out = {n for stmt in besides for n in walk(stmt)}
         inside = [n for stmt in body for n in walk(stmt) if n not in left_out]
-        for frame in [f for f in self._code.effects.keys() | self._code.calls.keys() if f.owner is self._roles.scope]:
+        for frame in [f for f in self._code.frames if f.owner is self._roles.scope]:
             effects, calls = self._code.effects.get(frame, {}), self._code.calls.get(frame, {})
             for node in inside:
-                yield from ((node, effect) for effect in sorted(effects.get(node, ()), key=str))
+                yield from ((node, effect) for effect in sorted(effects.get(node, ()), key=in_order))
                 for called in calls.get(node, ()):
                     yield from ((node, effect) for effect in self._all_in(called))
 
-    def _all_in(self, frame: Frame) -> frozenset[Effect]:
+    def _all_in(self, frame: Frame) -> Sequence[Effect]:
         """The effects of a call of a body, including all calls it makes."""
         if frame not in self._done_by:
             frames, stack = {frame}, [frame]
@@ -181,7 +181,7 @@ class World:
                 frames |= more
                 stack += more
             found = {e for f in frames for effects in self._code.effects.get(f, {}).values() for e in effects}
-            self._done_by[frame] = frozenset(found)
+            self._done_by[frame] = sorted(found, key=in_order)
         return self._done_by[frame]
 
     def functions_run(self, function: ast.FunctionDef) -> frozenset[ast.AST] | None:
@@ -198,7 +198,7 @@ class World:
         return frozenset(f.owner for f in frames)
 
     @cached_property
-    def _done_by(self) -> dict[Frame, frozenset[Effect]]:
+    def _done_by(self) -> dict[Frame, Sequence[Effect]]:
         return {}
 
     @cached_property
