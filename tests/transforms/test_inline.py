@@ -73,6 +73,42 @@ def test_a_line_that_gets_too_long_is_broken_only_if_a_formatter_wrote_it(long: 
     assert code.split("range(3):\n")[1] == textwrap.indent("\n".join(moved).format(rest) + "\n", " " * 12)
 
 
+HEADED = """\
+import math
+
+
+{above}def f(a):
+    print(a)
+    # inside
+    return a + 1
+
+
+def g():
+    return 1
+
+
+if g():
+    y = f(2)
+"""
+
+
+def test_the_comments_above_a_function_go_with_its_statements() -> None:
+    code = rewritten(Program("", HEADED.format(above="# about f\n# more\n"), ""))
+    body = "    # about f\n    # more\n    print(2)\n    # inside\n    y = 2 + 1\n"
+    assert code == f"import math\n\n\ndef g():\n    return 1\n\n\nif g():\n{body}"
+
+
+def test_a_comment_that_may_be_about_other_functions_too_stays() -> None:
+    code = rewritten(Program("", HEADED.format(above="# Helpers\n\n# about f\n"), ""))
+    assert "\n\n# Helpers\n\n# about f\n\n\ndef g" in code and code.count("about f") == 1
+
+
+def test_a_comment_left_of_its_block_gets_in_line() -> None:
+    body = "    print(a)\n  # between\n#   at the margin\n    return a + 1\n"
+    code = rewritten(Program("", f"def f(a):\n{body}\n\nif 1:\n    if 1:\n        y = f(2)\n", ""))
+    assert "        # between\n#   at the margin\n        y = 2 + 1\n" in code
+
+
 COLLECT = """
 def collect(agent, next_obs, next_done, global_step):
     <rollout>

@@ -346,23 +346,23 @@ def test_optimizers_that_step_one_after_the_other() -> None:
     step = turn("one-graph", script({**PLAIN, **TWO}), UPDATE)
     assert isinstance(step.outcome, Applied), step.outcome
     calls = (
-        "zero_grad()",
-        "backward(pg_loss, retain_graph=True)",
-        "optimizer_step()",
-        "zero_grad_1()",
-        "backward_1(v_loss)",
+        "zero_grad_first()",
+        "backward_first(pg_loss, retain_graph=True)",
+        "optimizer_step_first()",
+        "zero_grad_second()",
+        "backward_second(v_loss)",
         "nn.utils.clip_grad_norm_(agent.critic.parameters(), 0.5)",
-        "optimizer_step_1()",
+        "optimizer_step_second()",
     )
     assert [line.strip() for line in step.after.splitlines() if line.strip() in calls] == list(calls)
-    assert "    zero_grad_1, backward_1, optimizer_step_1 = traceable(second)" in step.after
+    assert "    zero_grad_second, backward_second, optimizer_step_second = traceable(second)" in step.after
     assert "update = torch.compile(update" in convert(script({**PLAIN, **TWO})).source
 
 
 @pytest.mark.parametrize(
     ("parts", "made"),
     [
-        (OVERLAPPING, "zero_grad_1, backward_1, optimizer_step_1 = traceable(second, added=[first])"),
+        (OVERLAPPING, "zero_grad_second, backward_second, optimizer_step_second = traceable(second, added=[first])"),
         (BETWEEN, "zero_grad_1, backward_1 = traceable(added=[second])"),
     ],
     ids=["one cleared between", "one stepped between"],
@@ -390,9 +390,11 @@ def test_optimizers_that_share_a_loss() -> None:
     step = turn("one-graph", script({**PLAIN, **JOINT}), UPDATE)
     assert isinstance(step.outcome, Applied), step.outcome
     body = [line.strip() for line in step.after[step.after.index("def update(") :].splitlines()]
-    calls = ("zero_grad()", "second.zero_grad()", "backward(loss)", "optimizer_step()", "optimizer_step_1()")
-    assert [line for line in body if line in calls] == [c for c in calls if "second" not in c]
-    assert "    zero_grad, backward, optimizer_step, optimizer_step_1 = traceable(first, second)" in step.after
+    calls = ("zero_grad()", "second.zero_grad()", "backward(loss)", "optimizer_step_first()", "optimizer_step_second()")
+    assert [line for line in body if line in calls] == [c for c in calls if c != "second.zero_grad()"]
+    assert (
+        "    zero_grad, backward, optimizer_step_first, optimizer_step_second = traceable(first, second)" in step.after
+    )
 
 
 def test_losses_whose_gradients_are_summed() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection, Sequence
 
 from transformer.facts import python
@@ -127,6 +128,12 @@ def _is_anothers(tree: Tree, node: ast.Attribute, cls: ast.ClassDef | None) -> b
 def making(roles: Roles, name: str) -> list[Optimizer]:
     """All optimizers that are made under a name."""
     return [o for o in roles.optimizers if o.name == name]
+
+
+def trained_by(name: str) -> str:
+    """What an optimizer trains, by its name: `_actor` for `actor_optimizer` and `self.actor_optim`, or nothing."""
+    own = re.sub(r"_*(optimi[sz]er|optim|opt)_*", "", name.rpartition(".")[2])
+    return f"_{own}" if own else ""
 
 
 def always_made(roles: Roles, name: str) -> bool:

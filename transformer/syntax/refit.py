@@ -105,3 +105,9 @@ class _Replace(cst.CSTTransformer):
     ) -> cst.BaseStatement:
         """Replace a line."""
         return self._replaced.get(original_node, updated_node)
+
+    def leave_EmptyLine(self, original_node: cst.EmptyLine, updated_node: cst.EmptyLine) -> cst.EmptyLine:  # noqa: N802
+        """Put a comment that stood left of its block, but not at the margin, into line with its new place."""
+        if updated_node.comment is None or updated_node.indent or not updated_node.whitespace.value:
+            return updated_node
+        return updated_node.with_changes(indent=True, whitespace=cst.SimpleWhitespace(""))

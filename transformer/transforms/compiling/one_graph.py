@@ -164,8 +164,10 @@ def _traceable(state: State) -> Rewrite:
             if shared and setups:
                 zero_grad, backward, *steps = setups[0][1]
             else:
-                zero_grad, backward = (tree.names.fresh(n + suffix) for n in ("zero_grad", "backward"))
-                steps = [tree.names.fresh("optimizer_step" + suffix) for _ in one.steps]
+                each = [*map(kept_optimizers.trained_by, one.optimizers)] if len(found) > 1 or one.steps[1:] else [""]
+                both = f"{suffix}{each[0] if len(each) == 1 else ''}"
+                zero_grad, backward = (tree.names.fresh(f"{name}{both}") for name in ("zero_grad", "backward"))
+                steps = [tree.names.fresh(f"optimizer_step{suffix}{own}") for own in each]
             written.update((zero_grad, backward, *steps))
             for call in one.zero_grads[:1]:
                 edits.substitute(call, f"{zero_grad}()")

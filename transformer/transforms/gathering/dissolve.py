@@ -185,14 +185,16 @@ class _Module(cst.CSTTransformer):
         variables = {param: self._parts.names[attribute] for attribute, param in self._parts.passed.items()}
         bound = bind_arguments(self._parts.init, creation, creation.func)
         assert bound is not None, "the object was found"
-        texts = []
-        for param, value in list(bound.given.items())[1:]:
+        texts, by_default = [], {p: value for p, value in bound.defaults.items() if p in variables}
+        for param, value in [*list(bound.given.items())[1:], *by_default.items()]:
             text = self._state.tree.text(value)
-            if not isinstance(value, (ast.Name, ast.Constant)) and variables:
+            plain = isinstance(value, ast.Name) or (isinstance(value, ast.Constant) and param not in variables)
+            if not plain and variables:
                 name = variables.get(param) or self._state.tree.names.fresh(param)
                 lines.append(_line(f"{name} = {text}"))
                 text = name
-            texts.append(f"{param}={text}" if any(param == k.arg for k in creation.keywords) else text)
+            named = param in by_default or any(param == k.arg for k in creation.keywords)
+            texts.append(f"{param}={text}" if named else text)
         return [*lines, _line(f"{self._init}({', '.join(texts)})")]
 
     def _methods_as_functions(self, gap: int) -> list[cst.BaseStatement]:
@@ -290,7 +292,7 @@ class _Method(Remembering):
         if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
             return False
         code = cst.Module([]).code_for_node(line.body[0])
-        return code == "super().__init__()" or any(code == f"{param} = {param}" for param in self._dropped)
+        return code == "super().__init__()" or code.replace(" ", "") in {f"{param}={param}" for param in self._dropped}
 
     def leave_FunctionDef(  # noqa: N802
         self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import cast
 
 import libcst as cst
@@ -191,11 +191,18 @@ def inlined(state: State, only: OnlyCall) -> State:
             _under_the_opposite(guarding[-1], lines or _lines_of_code("pass"), _lines_of_code(otherwise)),
         ]
     lines = [*_lines_of_code("\n".join(above)), *lines]
-    if doc and lines:
-        comment = cst.EmptyLine(comment=cst.Comment(f"# {doc.splitlines()[0]}"))
-        lines[0] = lines[0].with_changes(leading_lines=[comment, *lines[0].leading_lines])
+    comments = [cst.EmptyLine(comment=cst.Comment(f"# {doc.splitlines()[0]}"))] if doc else []
+    # The comments above the function go with its statements, unless one of them may be about what follows, too
+    head = cast(cst.FunctionDef, state.source.pairs[only.function].node).leading_lines
+    own = [*takewhile(lambda line: line.comment is not None, head[::-1])]
+    if lines and own and len(own) == sum(line.comment is not None for line in head):
+        comments = [*own[::-1], *comments]
+        edits.move(only.function)
+    else:
+        edits.remove(only.function)
+    if comments and lines:
+        lines[0] = lines[0].with_changes(leading_lines=[*comments, *lines[0].leading_lines])
     edits.replace(stmt, lines or "pass")
-    edits.remove(only.function)
     return state.after(edits)
 
 

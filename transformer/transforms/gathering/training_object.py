@@ -336,7 +336,7 @@ class _Object:
     def stays(self, argument: ast.expr) -> bool:
         """Whether an argument is a variable that never changes, or an expression that can become one."""
         if not isinstance(argument, ast.Name):
-            return not isinstance(argument, ast.Constant)
+            return True
         stores = [n for n in self.tree.of(ast.Name) if n.id == argument.id and not is_read(n)]
         declared = {n for s in self.tree.nodes if isinstance(s, (ast.Global, ast.Nonlocal)) for n in s.names}
         here = [n for n in stores if self.tree.scope_of(n) is self.scope]
@@ -373,12 +373,12 @@ class _Object:
 
     @cached_property
     def arguments(self) -> dict[str, ast.expr]:
-        """The argument of each parameter of `__init__`."""
+        """The argument of each parameter of `__init__`, which may be a constant by default."""
         assert self.init is not None
         bound = bind_arguments(self.init, self.creation, self.creation.func)
         if bound is None:
             raise Kept(f"line {self.creation.lineno} does not say which parameter gets what", "name each argument")
-        return bound.given
+        return {**{p: v for p, v in bound.defaults.items() if isinstance(v, ast.Constant)}, **bound.given}
 
     def method_of(self, node: ast.AST) -> ast.FunctionDef | None:
         """The method around a node."""

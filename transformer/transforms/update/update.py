@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-import re
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from transformer.dataflow.access import access
 from transformer.recognition.history import Function
+from transformer.recognition.kept_optimizers import trained_by
 from transformer.recognition.off_policy import Region, collects, leading
 from transformer.recognition.roles import Roles
 from transformer.state import State
@@ -101,33 +102,39 @@ def _extracted(state: State, region: Region) -> State:
     if not passes:
         raise Skip("an optimizer is stepped, but no backward() is called")
     edits = Edits(state.source)
-    doc = "Optimize on one batch of stored steps."
-    function = extract(state, edits, region.statements, _name(region), doc, detach=True)
+    single = _single_tensors(roles, region)
+    doc = f"Optimize {' and '.join(single) + ' ' if single else ''}on one batch of stored steps."
+    function = extract(state, edits, region.statements, _name(region, single), doc, detach=True)
     _check_graphs(roles, tensors, region, function)
     history = state.history.with_function(function.name, function)
-    small = history.small_updates | ({function.name} if _is_small(roles, region) else set())
+    small = history.small_updates | ({function.name} if single else set())
     return state.after(edits, replace(history, updates={**history.updates, function.name: passes}, small_updates=small))
 
 
-def _is_small(roles: Roles, region: Region) -> bool:
-    """Whether the region's optimizers are given their tensors one by one: `Adam([log_alpha])`."""
+def _single_tensors(roles: Roles, region: Region) -> list[str]:
+    """The tensors of the region's optimizers, if they are given one by one: `Adam([log_alpha])`; empty otherwise."""
     stepped = {ast.unparse(step.func.value) for step in region.steps if isinstance(step.func, ast.Attribute)}
     made = [one.call for one in roles.optimizers if one.name in stepped]
     given = [next(iter(call.args), next((k.value for k in call.keywords if k.arg == "params"), None)) for call in made]
     lists = [value.elts for value in given if isinstance(value, (ast.List, ast.Tuple))]
-    one_by_one = all(isinstance(n, (ast.Name, ast.Attribute)) for elements in lists for n in elements)
-    return bool(made) and len(lists) == len(made) and one_by_one
+    each = [n for elements in lists for n in elements]
+    one_by_one = len(lists) == len(made) and all(isinstance(n, (ast.Name, ast.Attribute)) for n in each)
+    return list(dict.fromkeys(map(ast.unparse, each))) if one_by_one else []
 
 
-def _name(region: Region) -> str:
-    """`update_actor` for `actor_optimizer`; `update` for `optimizer`, and for several."""
+def _name(region: Region, single: Sequence[str]) -> str:
+    """`update_actor` for `actor_optimizer`; `update` for `optimizer`, and for several.
+
+    `update_alpha` for `a_optimizer`, if `log_alpha` is its single tensor.
+    """
     if len(region.steps) > 1:
         return "update"
     receiver = region.steps[-1].func
     assert isinstance(receiver, ast.Attribute)
-    name = ast.unparse(receiver.value).rpartition(".")[2]
-    own = re.sub(r"_*(optimizer|optim|opt)_*", "", name)
-    return f"update_{own}" if own else "update"
+    own = trained_by(ast.unparse(receiver.value))
+    if len(own) <= len("_a") and len(single) == 1:
+        own = f"_{single[0].rpartition('.')[2].removeprefix('log_')}"
+    return f"update{own}"
 
 
 def _check_graphs(roles: Roles, tensors: Tensors, region: Region, function: Function) -> None:
