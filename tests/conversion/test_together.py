@@ -202,6 +202,17 @@ class TestText:
         found = join(tmp_path, files, "nets/__init__.py", "nets/agent.py")
         assert printed(tmp_path, found.text) == "3\n"
 
+    @pytest.mark.parametrize("inside", ["", "# nothing\n", '"""Nothing."""\n', "from __future__ import annotations\n"])
+    @pytest.mark.parametrize("above", ["", "print('nets')\n"])
+    def test_a_package_or_module_that_does_nothing(self, inside: str, above: str, tmp_path: Path) -> None:
+        files = {
+            "nets/__init__.py": f"{above}from nets.empty import *\nSIZE = len([3])\nSIZE += 1\n",
+            "nets/empty.py": inside,
+            "train.py": "from nets import SIZE\nprint(SIZE)\n",
+        }
+        found = join(tmp_path, files, "nets/__init__.py", "nets/empty.py")
+        assert printed(tmp_path, found.text) == printed(tmp_path, files["train.py"])
+
     def test_a_project_above_the_script(self, tmp_path: Path) -> None:
         write(tmp_path, {"nets/agent.py": "def answer():\n    return 3\n", "nets/__init__.py": ""})
         files = {"train.py": "from nets.agent import answer\nprint(answer())\n"}

@@ -39,6 +39,12 @@ def test_the_variables_of_options_are_no_others(code: str, options: bool) -> Non
         ("vars(args)", False),
         ("getattr(net, 'x')", False),  # of a class's methods alone
         ("net.x", False),
+        ("import sys\nsys.exit(sys.argv[1:])", False),
+        ("import sys\nsys.modules['__main__'].net", True),
+        ("import sys as system\nsystem.modules['__main__'].net", True),
+        ("import sys\nask(sys, 'modules')", True),
+        ("from sys import _getframe as here\nhere().f_globals['net']", True),
+        ("import importlib\nimportlib.import_module('other')", True),
     ],
 )
 def test_names_that_are_looked_up(code: str, found: bool) -> None:

@@ -661,6 +661,39 @@ def test_an_objects_optimizer_that_may_not_stay(statement: str, reason: str) -> 
     assert reason in outcome.reason
 
 
+LATE = {
+    ADAM: "        self.optimizer = None\n",
+    "    def run(self):\n": "    def run(self, training=True):\n        if training:\n"
+    "            self.optimizer = torch.optim.Adam(self.policy.parameters(), lr=self.settings.lr)\n",
+    "                nn.utils.clip_grad_norm_(self.policy.parameters(), s.max_norm)\n": "",
+}
+"""The optimizer is made by the method that trains, perhaps."""
+FORGETS = f"    def forget(self):\n        self.optimizer = None\n\n{LATE['    def run(self):' + chr(10)]}"
+UNSET = "        start, _ = self.envs.reset(seed=self.settings.seed)\n"
+
+
+def test_an_objects_optimizer_that_its_training_makes() -> None:
+    outcome, source = of_an_object(LATE)
+    assert isinstance(outcome, Applied), outcome
+    assert "        if self.optimizer is not None:\n            zero_grad, backward, optimizer_step = " in source
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {COLLECTED: f"            self.optimizer = None\n{COLLECTED}"},
+        {UNSET: f"        self.forget()\n{UNSET}", "    def run(self):\n": FORGETS},
+        {UNSET: "        self.optimizer = None\n        start, _ = self.envs.reset(seed=self.settings.seed)\n"},
+        {ADAM: "        self.optimizer = OTHER = torch.optim.SGD(self.policy.parameters(), lr=1)\n"},
+        {ADAM: "        self.optimizer = settings\n"},
+    ],
+    ids=["unset in the loop", "unset in a method", "unset above the loop", "set to another", "set to anything"],
+)
+def test_an_objects_optimizer_that_is_not_the_one_its_training_makes(changes: dict[str, str]) -> None:
+    outcome, _ = of_an_object({**LATE, **changes})
+    assert isinstance(outcome, Skipped)
+
+
 @pytest.mark.parametrize("line", ["self.guess = value", "self.guesses.append(value)"])
 def test_an_object_that_keeps_what_a_minibatch_computed(line: str) -> None:
     clear = "                self.optimizer.zero_grad()\n"
@@ -730,7 +763,7 @@ def test_an_objects_optimizer_of_unknown_parameters_clips() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("changes", [{}, CRITIC], ids=["one optimizer", "two"])
+@pytest.mark.parametrize("changes", [{}, CRITIC, LATE], ids=["one optimizer", "two", "made by the training"])
 def test_an_objects_optimizers_compiled(changes: dict[str, str], tmp_path: Path) -> None:
     conversion = convert(in_methods(changes), select={*CLASSY, "compile"})
     assert "traceable(self.optimizer)" in conversion.source

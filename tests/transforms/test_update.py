@@ -223,3 +223,71 @@ def test_compiling_the_temperature_alone_is_not_recommended(left: tuple[str, ...
         indent = step[: -len(step.lstrip())]
         text = text.replace(step, f"{indent}if {name}loss.isnan():\n{indent}    continue\n{step}")
     assert ("compile" in convert(text).recommended) is (len(left) < 2)
+
+
+COLUMNS = "            columns = zip("
+STEP = "            optimizer.zero_grad()\n"
+
+
+def cleared_above(between: str, clears: str = STEP) -> str:
+    """The function update() of a script that clears gradients above what it samples."""
+    text = (FIXTURES / "deep_q.py").read_text(encoding="utf-8").replace(STEP, "")
+    lines = "".join(f"            {line}\n" for line in between.splitlines())
+    source = convert(text.replace(COLUMNS, f"{clears}{lines}{COLUMNS}"), select={"update"}).source
+    return source[source.index("def update(") : source.index("if __name__")]
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        "",
+        "print(global_step)",
+        "target_network.load_state_dict(q_network.state_dict())",
+        "print(q_network(torch.Tensor(obs).to(device)).sum().item())",
+        "if global_step % 7 == 0:\n    epsilon = max(epsilon, 0.1)",
+    ],
+)
+def test_gradients_cleared_above_what_does_not_use_them(between: str) -> None:
+    assert "optimizer.zero_grad()" in cleared_above(between)
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        "print([p.grad for p in q_network.parameters()])",
+        "print([getattr(p, 'grad') for p in q_network.parameters()])",
+        "q_network(torch.Tensor(obs).to(device)).sum().backward()",
+        "nn.utils.clip_grad_norm_(q_network.parameters(), 1.0)",
+        "norm = torch.nn.utils.get_total_norm([p for p in q_network.parameters()])",
+        "optimizer = optim.Adam(q_network.parameters())",
+        "optimizer.add_param_group({'params': [torch.zeros(1, requires_grad=True)]})",
+        "optimizer.param_groups[0]['params'].pop()",
+        "if global_step % 7 == 0:\n    continue",
+        "env.unwrapped.look_at(q_network)",
+    ],
+)
+def test_gradients_cleared_above_what_may_use_them(between: str) -> None:
+    assert "optimizer.zero_grad()" not in cleared_above(between)
+
+
+def test_gradients_of_two_optimizers_cleared_above() -> None:
+    text = (FIXTURES / "deep_q.py").read_text(encoding="utf-8").replace(STEP, "")
+    made = next(line for line in text.splitlines() if "optimizer = " in line)
+    text = text.replace(made, f"{made}\n    other = optim.SGD(q_network.parameters(), lr=1e-5)")
+    text = text.replace("            optimizer.step()\n", "            optimizer.step()\n            other.step()\n")
+    source = convert(text.replace(COLUMNS, f"            other.zero_grad()\n{STEP}{COLUMNS}"), select={"update"}).source
+    update = source[source.index("def update(") : source.index("if __name__")]
+    assert 0 < update.find("other.zero_grad()") < update.find("optimizer.zero_grad()")
+
+
+@pytest.mark.parametrize(
+    "clears",
+    [
+        "            optimizer.zero_grad(set_to_none=False)\n",
+        "            cleared = optimizer.zero_grad()\n",
+        "            q_network.zero_grad()\n",
+        f"            if args.seed:\n    {STEP}",
+    ],
+)
+def test_gradients_cleared_otherwise(clears: str) -> None:
+    assert "zero_grad" not in cleared_above("", clears)

@@ -19,14 +19,15 @@ def texts_of(tree: Tree) -> set[str]:
 
 def looks_up_names(tree: Tree, owner: ast.AST) -> bool:
     """Whether the script may look up functions and classes (or methods, if `owner` is a class) by text."""
+    found = NAMESPACES | (ATTRIBUTES if isinstance(owner, ast.ClassDef) else frozenset())
     return any(
-        isinstance(n, ast.Name) and (n.id in NAMESPACES or (n.id in ATTRIBUTES and isinstance(owner, ast.ClassDef)))
+        (isinstance(n, ast.Name) and n.id in found) or _leads_to_variables(tree, n)  # sys.argv does not
         for n in tree.nodes
-        if not is_vars_of_options(tree, n)
+        if isinstance(n, (ast.Name, ast.Attribute)) and not is_vars_of_options(tree, n)
     )
 
 
-NAMESPACES = VARIABLES | lookups(of="library", finds=("modules", "state"))
+NAMESPACES = VARIABLES | lookups(of="library", finds="modules")
 SHOWING = lookups(of=("attribute", "inspect"), finds="methods") | {"_getframe", "currentframe"}
 """Attributes and functions that reveal which methods there are, or which one runs; a class's `__name__` does not."""
 

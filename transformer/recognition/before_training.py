@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 
+from transformer.dataflow.bindings import variables
 from transformer.dataflow.name_lookups import looks_up_names
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import root
-from transformer.syntax.tree import Tree
+from transformer.syntax.tree import Scope, Tree
 
 DEEP = 8
 """The maximum number of functions to follow from an action to the call that causes it."""
@@ -32,11 +33,12 @@ def runs_before_training(roles: Roles, node: ast.AST, depth: int = 0) -> bool:
         name = owner.name
     elif isinstance(owner, ast.ClassDef) and (tree.bases(owner) or name.startswith("__")):
         return False  # Python or the base class may call it
+    home = tree.scope_of(owner if name != function.name else function)
     by_text = looks_up_names(tree, tree.root if name != function.name else owner)
     uses = [
         n
         for n in tree.nodes
-        if (isinstance(n, ast.Name) and n.id == name)
+        if (isinstance(n, ast.Name) and n.id == name and not _is_anothers(tree, n, home))
         or (isinstance(n, ast.Attribute) and n.attr == name and root(n) not in tree.imports)  # not torch.load
         or (by_text and isinstance(n, ast.Constant) and n.value == name)
     ]
@@ -47,6 +49,7 @@ def runs_before_training(roles: Roles, node: ast.AST, depth: int = 0) -> bool:
             and runs_before_training(roles, call, depth + 1)
         )
         or _is_named_to_super(tree, n)
+        or _names_a_method(tree, n)
         for n in uses
     )
 
@@ -55,6 +58,24 @@ def _is_named_to_super(tree: Tree, node: ast.AST) -> bool:
     """Whether a class's name is used in `super(Agent, self)`, which makes no object."""
     call = tree.parents[node]
     return isinstance(call, ast.Call) and ast.unparse(call.func) == "super" and call.args[:1] == [node]
+
+
+def _is_anothers(tree: Tree, name: ast.Name, home: Scope) -> bool:
+    """Whether a name is a variable of another function than the one, or the module, that defines what is meant."""
+    owner = variables(tree).owner_of(name)
+    return owner not in (home, None) and not isinstance(owner, ast.ClassDef)
+
+
+def _names_a_method(tree: Tree, node: ast.AST) -> bool:
+    """Whether a class's name is used for a method that does not get the class, as in `Agent.act = compile(Agent.act)`.
+
+    Only the class itself, or a class method, makes an object.
+    """
+    cls, attribute = tree.classes.get(getattr(node, "id", "")), tree.parents[node]
+    if cls is None or not isinstance(attribute, ast.Attribute) or attribute.attr.startswith("__"):
+        return False
+    named = [s for s in cls.body if getattr(s, "name", "") == attribute.attr]
+    return len(named) == 1 and isinstance(named[0], ast.FunctionDef) and not named[0].decorator_list
 
 
 def _is_called(tree: Tree, node: ast.AST) -> bool:

@@ -98,7 +98,8 @@ def obstacle(
         if (part := exchanged(roles, changes) or grown(roles)) is not None:
             return part
     ours = {one.stmt.targets[0] for one in making(roles, optimizer.name)}
-    again = any(n not in ours and not _is_anothers(tree, n, cls) for n in tree.attributes_set(attribute))
+    places = {*placeholders(roles, optimizer.name)}
+    again = any(n not in ours | places and not _is_anothers(tree, n, cls) for n in tree.attributes_set(attribute))
     alone = made_once(roles, optimizer.name) and not again
     if not alone or tree.methods(attribute) or not runs_before_training(roles, target):
         return f"{optimizer.name} is not set in one place, which runs before the training"
@@ -119,10 +120,29 @@ def obstacle(
 
 def _is_anothers(tree: Tree, node: ast.Attribute, cls: ast.ClassDef | None) -> bool:
     """Whether an attribute is set by the constructor of a class, for its object, that no object of `cls` runs."""
+    made = _constructed(tree, node)
+    return cls is not None and made is not None and made not in tree.lineage(cls)
+
+
+def _constructed(tree: Tree, node: ast.Attribute) -> ast.ClassDef | None:
+    """The class whose constructor sets an attribute of the object that it makes."""
     maker = tree.scope_of(node)
-    other = tree.class_of_self(node.value, maker)
     own = isinstance(maker, ast.FunctionDef) and maker.name == "__init__"
-    return own and cls is not None and other is not None and other not in tree.lineage(cls)
+    return tree.class_of_self(node.value, maker) if own else None
+
+
+def placeholders(roles: Roles, name: str) -> list[ast.Attribute]:
+    """Where the constructor of the object that trains sets an optimizer to None, which its training makes above the
+    loop."""
+    tree, (owner, _, attribute) = roles.tree, name.rpartition(".")
+    cls = tree.parents.get(roles.scope)
+    of_scope = isinstance(roles.scope, ast.FunctionDef) and owner == first_parameter(roles.scope)
+    if not (of_scope and isinstance(cls, ast.ClassDef)) or any(
+        tree.scope_of(one.stmt) is not roles.scope for one in making(roles, name)
+    ):
+        return []
+    unset = [n for n in tree.attributes_set(attribute) if isinstance(tree.assigned.get(n), ast.Constant)]
+    return [n for n in unset if unparse(tree.assigned[n]) == "None" and _constructed(tree, n) in tree.lineage(cls)]
 
 
 def making(roles: Roles, name: str) -> list[Optimizer]:

@@ -274,9 +274,10 @@ class _Writer:
             executed = {path for alias in aliases for path in place.aliases[alias].executed}
             for one in [one for one in waiting if one.path in executed]:
                 waiting.remove(one)
-                found += self._module(one)
-                if not self.apart and file is not self.gathered.script:
-                    found.append(self._heading(file, found[-1:]))
+                lines = self._module(one)
+                found += lines
+                if lines and not self.apart and file is not self.gathered.script:
+                    found.append(self._heading(file, lines[-1:]))
         return found
 
     def _provide(self, file: File, stmt: ast.stmt) -> None:

@@ -367,9 +367,11 @@ def _set_up(roles: Roles, edits: Edits, setups: list[tuple[_Pass, list[str], str
             if stmt not in roles.setup or stmt.lineno > first:
                 raise Skip(f"line {stmt.lineno} makes an optimizer that is not always there")
         perhaps = [stmt for stmt in made if stmt not in roles.setup and roles.tree.scope_of(stmt) is roles.scope]
+        if all(kept_optimizers.placeholders(roles, name) for name in one.optimizers):
+            perhaps = []  # whether they are there can be asked
         if not perhaps:
             missing = [name for name in one.optimizers if not kept_optimizers.always_made(roles, name)]
-            tests = [f'hasattr({owner}, "{attribute}")' for owner, _, attribute in (n.rpartition(".") for n in missing)]
+            tests = [_is_there(roles, name) for name in missing]
             there = " and ".join(tests)
             kept = f"{' = '.join(names)} = None\nif {there}:\n{textwrap.indent(text, '    ')}"
             always.append(kept if there else text)
@@ -384,6 +386,12 @@ def _set_up(roles: Roles, edits: Edits, setups: list[tuple[_Pass, list[str], str
     if always:
         edits.before(roles.outermost, "\n".join(always), gap=1)
     return elsewhere
+
+
+def _is_there(roles: Roles, name: str) -> str:
+    """The test whether an object has an optimizer."""
+    owner, _, attribute = name.rpartition(".")
+    return f"{name} is not None" if kept_optimizers.placeholders(roles, name) else f'hasattr({owner}, "{attribute}")'
 
 
 def _option_tested(roles: Roles, stmt: ast.stmt) -> ast.expr | None:

@@ -13,11 +13,12 @@ from transformer.recognition.kept_optimizers import trained_by
 from transformer.recognition.off_policy import Region, collects, leading
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import is_read, method, statements, walk
+from transformer.syntax.query import calls_method, is_read, method, statements, unparse, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import ALL, Rewrite, Skip, Transform, TransformInfo, each_region, skipped, still_left
 from transformer.transforms.extraction import extract
+from transformer.values.effects.moves import clears_otherwise
 from transformer.values.minibatch import first_computation, last_step
 from transformer.values.tensors import Tensors
 
@@ -30,8 +31,9 @@ INFO = TransformInfo(
         "their variables, and no other function sets these"
     ),
     safety=(
-        "The same statements run in the same order; parameters and results follow from liveness. Results are "
-        "detached: the backward pass has freed their graph, and they are only read afterwards."
+        "The same statements run in the same order, but that gradients cleared above the sampling are cleared below it "
+        "if nothing between may use them. Parameters and results follow from liveness. Results are detached: the "
+        "backward pass has freed their graph, and they are only read afterwards."
     ),
     costs=(
         "The update is not compiled, which is most of the gain: let nothing jump out of a minibatch above "
@@ -97,6 +99,8 @@ def _extracted(state: State, region: Region) -> State:
     Raises:
         Skip: it cannot be moved.
     """
+    while (sunk := _with_clearing(state, region)) is not None:
+        state, region = sunk
     roles, tensors = state.roles, state.roles.get(Tensors)
     passes = sum(method(n) == "backward" for s in region.statements for n in walk(s))
     if not passes:
@@ -109,6 +113,32 @@ def _extracted(state: State, region: Region) -> State:
     history = state.history.with_function(function.name, function)
     small = history.small_updates | ({function.name} if single else set())
     return state.after(edits, replace(history, updates={**history.updates, function.name: passes}, small_updates=small))
+
+
+def _with_clearing(state: State, region: Region) -> tuple[State, Region] | None:
+    """The state and the region, with `optimizer.zero_grad()` from further above in the block as its first statement.
+
+    None if none stands there, or what stands between may use the gradients.
+    """
+    roles = state.roles
+    stepped = {unparse(step.func.value) for step in region.steps if isinstance(step.func, ast.Attribute)}
+    cleared = {unparse(c.func.value) for s in region.statements for c in walk(s) if calls_method(c, "zero_grad")}
+    for place, stmt in reversed([*enumerate(region.block[: region.first])]):
+        call = stmt.value if isinstance(stmt, ast.Expr) else None
+        if calls_method(call, "zero_grad") and not (call.args or call.keywords):
+            if unparse(call.func.value) not in stepped - cleared:
+                return None
+            if clears_otherwise(roles, call, region.block[place + 1 : region.first]) is not None:
+                return None
+            edits = Edits(state.source)
+            edits.remove(stmt)
+            edits.before(region.statements[0], state.tree.text(stmt))
+            later = state.after(edits, state.history)
+            new = [r for r in later.roles.phases.regions if len(r.statements) == len(region.statements) + 1]
+            index = roles.phases.regions.index(region)
+            found = later.roles.phases.regions[index : index + 1]
+            return (later, found[0]) if found and found[0] in new else None
+    return None
 
 
 def _single_tensors(roles: Roles, region: Region) -> list[str]:

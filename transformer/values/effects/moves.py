@@ -5,10 +5,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator, Sequence
 
-from transformer.facts.torch_api import GRADIENTS
+from transformer.facts.torch_api import GRADIENTS, attributes, of_parameters
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import children, walk
 from transformer.values.effects.world import Held, World
+
+LEAVING = (ast.Return, ast.Break, ast.Continue, ast.Raise, ast.Yield, ast.YieldFrom, ast.Await)
+USING_GRADIENTS = (
+    GRADIENTS | attributes(method="runs") | {name.rpartition(".")[2] for name in of_parameters(of="gradients")}
+)
+"""Names whose use reads gradients of parameters, makes them, or asks for them."""
 
 
 def reads_otherwise(
@@ -33,6 +39,26 @@ def reads_otherwise(
         if held is not None:
             return held
     return None
+
+
+def clears_otherwise(roles: Roles, clears: ast.Call, past: Sequence[ast.stmt]) -> Held | None:
+    """Where statements may use or make gradients that `optimizer.zero_grad()` clears above them, so that it cannot run
+    below them; None if they do not.
+    """
+    world, tree = roles.get(World), roles.tree
+    caught = next((n for n in tree.ancestors(clears) if isinstance(n, ast.Try)), None)
+    if caught is not None:
+        return Held(caught, "may catch what leaves the statements below")
+    for node in (n for stmt in past for n in walk(stmt)):
+        if isinstance(node, LEAVING):
+            return Held(node, "may leave the statements below")
+    for node in roles.reached(past):
+        word = tree.last_name(node) if isinstance(node, (ast.Name, ast.Attribute)) else getattr(node, "value", None)
+        if isinstance(word, str) and word in USING_GRADIENTS:
+            return Held(node, f"uses {word}")
+    assert isinstance(clears.func, ast.Attribute)
+    cleared = clears.func.value
+    return world.resets(cleared, past) or world.changes(world.reach(world.of(cleared)), past, environments=True)
 
 
 def _read(node: ast.AST, besides: Collection[ast.AST]) -> Iterator[ast.expr]:
