@@ -421,7 +421,9 @@ def test_all_is_found_although_a_statement_runs_again_only_where_what_it_read_ha
 
 def test_what_a_call_does_is_told_in_the_same_order_in_each_process() -> None:
     """The first thing found is the reason; sets have another order in each process."""
-    tamper = "def tamper(x):\n    args.num_steps = 1\n    unseen(args)\n    global glow\n    glow = x\n    PAST.append(x)"
+    tamper = (
+        "def tamper(x):\n    args.num_steps = 1\n    unseen(args)\n    global glow\n    glow = x\n    PAST.append(x)"
+    )
     roles = roles_of({"functions": f"{DEFINED}\n\n{tamper}", "flatten": f"{FLATTEN}\ntamper(obs)"})
     call = next(s for s in ast.walk(roles.tree.root) if isinstance(s, ast.Expr) and ast.unparse(s) == "tamper(obs)")
     orders = [effect.order for _, effect in roles.get(World).happens([call])]
