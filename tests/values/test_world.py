@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import textwrap
 
 import pytest
 from golden import FIXTURES
@@ -428,3 +429,43 @@ def test_what_a_call_does_is_told_in_the_same_order_in_each_process() -> None:
     call = next(s for s in ast.walk(roles.tree.root) if isinstance(s, ast.Expr) and ast.unparse(s) == "tamper(obs)")
     orders = [effect.order for _, effect in roles.get(World).happens([call])]
     assert len({order[0] for order in orders}) >= 4 and orders == sorted(orders)
+
+
+UNCALLED = {
+    "a function": {"main": "def train():"},
+    "a function in a function": {"main": "def make():\n    def train():\n        <body>\n    return train"},
+    "a method": {"main": "class Trainer:\n    def train(self):\n        <body>"},
+    "a method of a class in a function": {
+        "main": "def make():\n    class Trainer:\n        def train(self):\n            <body>\n    return Trainer"
+    },
+}
+
+
+def uncalled(parts: dict[str, str], **further: str) -> Roles:
+    """A training that nothing of the file calls."""
+    text = script({"functions": DEFINED, "stdlib": "import collections\nimport queue", **further})
+    head, _, body = text.partition('if __name__ == "__main__":\n')
+    main = parts["main"]
+    before, _, behind = main.partition("<body>") if "<body>" in main else (f"{main}\n    ", "", "")
+    column = len(before) - len(before.rstrip(" "))
+    body = textwrap.indent(textwrap.dedent(body), " " * column)
+    return recognise(read(f"{head}{before.rstrip(' ')}{body.rstrip()}{behind}\n", 120)).roles
+
+
+@pytest.mark.parametrize("parts", UNCALLED.values(), ids=UNCALLED)
+@pytest.mark.parametrize(
+    ("line", "held"),
+    [("", False), ("values.mul_(2)", True), ("sink.put(values)\nsink.get()", True), ("b_values[0] = 0", True)],
+    ids=["nothing", "in place", "by a queue", "through a view"],
+)
+def test_a_training_that_nothing_calls_does_what_it_says(parts: dict[str, str], line: str, held: bool) -> None:
+    roles = uncalled(parts, flatten=f"{FLATTEN}\n{line}")
+    world = roles.get(World)
+    buffer = next(b for b in find_buffers(roles) if b.name == "values")
+    rest = [s for s in roles.phases.loop.body if not isinstance(s, ast.For)]
+    assert (world.changes(world.of(buffer.call), rest) is not None) is held
+
+
+def test_memory_that_is_not_known_may_be_changed() -> None:
+    roles = roles_of({})
+    assert roles.get(World).changes((), roles.phases.loop.body) is not None

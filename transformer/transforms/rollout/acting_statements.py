@@ -298,7 +298,7 @@ class _Between:
             return True
         world = self._roles.get(World)
         read = {t for n in walk(node) if isinstance(n, ast.Name) for t in world.of(n)}
-        return world.changes(world.reach(read), self._writes) is None
+        return not read or world.changes(world.reach(read), self._writes) is None
 
     def look(self, stmt: ast.stmt, bound: set[str]) -> _Found | None:
         """The values that can be computed before a statement; None if it may do more than keep them or make numbers."""

@@ -20,6 +20,7 @@ from typing import NamedTuple, TypeVar
 from transformer.dataflow.bindings import variables
 from transformer.dataflow.variables import COMPREHENSIONS, FUNCTIONS, Owner
 from transformer.facts import libraries, python, torch_api
+from transformer.recognition.refusals import Unconvertible
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import has_decorator, pairwise
 from transformer.syntax.tree import Tree
@@ -117,6 +118,7 @@ class Interpreter:
         self.reads: set[tuple[Variable, Owner]] = set()
         """The variables that are read, each with the scope whose code reads it."""
         self._steps = frozenset(roles.env_steps)
+        self._training = _training_function(roles)
         self._generators = _generators(roles.tree)
         self.module = Frame(roles.tree.root, ())
         self._frame = self.module
@@ -149,6 +151,22 @@ class Interpreter:
         """Run what unknown code may call: escaped functions, and the methods of escaped objects."""
         for thing in sorted(self.heap.reach([UNKNOWN]), key=in_order):
             for function in self._functions_of(thing):
+                self._apply(function, [], {}, None, everything=True)
+        self._run_training_that_only_other_files_call()
+
+    def _run_training_that_only_other_files_call(self) -> None:
+        """Run the training's function with arguments that are not known, if nothing of this file calls it."""
+        ran = {frame.owner for frame in self.frames}
+        if self._training is None or self._training in ran:
+            return
+        around = [a for a in self._tree.ancestors(self._training) if isinstance(a, (ast.FunctionDef, ast.ClassDef))]
+        outermost = next((a for a in reversed(around) if a not in ran), self._training)
+        if isinstance(outermost, ast.ClassDef):
+            cls, self._frame, self._scope = self._class(outermost), self.module, self._tree.root
+            made = self._instantiate(cls, [], {}, outermost, frozenset([UNKNOWN]))
+            self._unknown(made, outermost)  # which calls its methods
+        elif isinstance(outermost, ast.FunctionDef):
+            for function in self.heap.of_node(outermost):
                 self._apply(function, [], {}, None, everything=True)
 
     def _functions_of(self, thing: Thing) -> Iterator[Thing]:
@@ -1670,6 +1688,14 @@ def _size(node: ast.AST) -> int | None:
     if isinstance(node, ast.Tuple) and not any(isinstance(e, ast.Starred) for e in node.elts):
         return len(node.elts)
     return None
+
+
+def _training_function(roles: Roles) -> ast.FunctionDef | None:
+    """The function that trains; None if the module's own code does, or where that is not known yet."""
+    try:
+        return roles.scope if isinstance(roles.scope, ast.FunctionDef) else None
+    except Unconvertible:
+        return None
 
 
 def _generators(tree: Tree) -> set[ast.AST]:

@@ -35,7 +35,9 @@ def reads_otherwise(
     for read in _read(node, besides):
         containers = {t for n in walk(read) if isinstance(n, ast.Subscript) for t in world.of(n.value)}
         things = world.reach(world.of(read)) | containers
-        held = world.resets(read, past) or world.changes(things, past, gradients=False, environments=True)
+        held = world.resets(read, past)
+        if held is None and things:  # numbers are none
+            held = world.changes(things, past, gradients=False, environments=True)
         if held is not None:
             return held
     return None

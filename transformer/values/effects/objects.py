@@ -116,6 +116,10 @@ class Heap:
         """All things made at a node in one context."""
         return frozenset(t for t in self._made.values() if t.node is node and t.context == context)
 
+    def of_node(self, node: ast.AST) -> list[Thing]:
+        """All things made at a node, in any context."""
+        return [t for t in self._made.values() if t.node is node]
+
     def read(self, what: Hashable) -> None:
         """Note that the running statement reads a place, all attributes of a thing, or something outside the heap."""
         if self.turn is not None:

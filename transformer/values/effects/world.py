@@ -219,10 +219,11 @@ class World:
 
         What an environment's own step changes does not count without `environments`: it may always write into what it
         returned before. What `loss.backward()` changes does not without `gradients`: it leaves the values as they are.
+        If no thing is given, it is not known which memory is meant.
         """
         wanted = self._memory(things) | (self._escaped if UNKNOWN in things else frozenset())
-        if self._code.gave_up:
-            return Held(body[0], "may do anything")
+        if self._code.gave_up or not things:
+            return Held(next(iter(body), None), "may do anything")
         for node, effect in self.happens(body, besides):
             if effect.kind == "unknown":
                 if not wanted.isdisjoint(self._escaped) and not self._computes_with_tensor(node):
