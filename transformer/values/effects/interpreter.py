@@ -1,6 +1,7 @@
 """An abstract interpreter: what each expression may be, and what each statement reads, changes and keeps.
 
-Every function is run in the context of the calls that lead to it. The file is run again until nothing new is found, so
+Every function is run in the context of the calls that lead to it, and the training's also if only other files call it:
+then its arguments are unknown. The file is run again until nothing new is found, so
 recursion and loops need no bound; a statement runs again only if something that it read has changed. Three rules keep
 the answers safe:
 
