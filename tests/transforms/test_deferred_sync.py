@@ -206,6 +206,18 @@ NOOPS = [
         STILL,
         at="clipfracs += [",
     ),
+    *(
+        NoOp(
+            f"a list that gets whole numbers and others: {item}",
+            {
+                "metrics": f"big = ratio.max()\nif start:\n    big = (ratio > 1).sum()\nclipfracs += [({item}).item()]",
+                "report": "print(clipfracs)",
+            },
+            STILL,
+            at="clipfracs += [(",
+        )
+        for item in ("ratio.max() if start else (ratio > 1).sum()", "big", "big + 1")
+    ),
     NoOp(
         "a list that is asked in each minibatch whether it is empty",
         {"optimize": PARTS["optimize"] + "\nif not clipfracs:\n    print('none')", "report": MEAN.format("clipfracs")},

@@ -378,6 +378,40 @@ def test_a_copied_target_that_gets_other_parameters_is_left_alone(change: str) -
     assert isinstance(turn("target-update", text, ()).outcome, Skipped)
 
 
+FOLLOWED = """
+def follow_all(target, network, tau):
+    for t, p in zip(target.parameters(), network.parameters()):
+        t.data.copy_(tau * p.data + (1.0 - tau) * t.data)
+
+
+class Table(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.size = nn.Flatten()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "given", "why"),
+    [
+        ("", "target_network, q_network", None),
+        ("", "nn.Tanh(), nn.Tanh()", "not known to have parameters"),
+        ("one, two = Table(), Table()", "two, one", "not known to have parameters"),
+        ("one, two = nn.Sequential(nn.ReLU()), nn.Sequential(nn.ReLU())", "two, one", "not known to have parameters"),
+        ("small = copy.deepcopy(q_network).bfloat16()", "small, q_network", "another dtype"),
+        ("small = copy.deepcopy(q_network)\nsmall.to(torch.float64)", "small, q_network", "another dtype"),
+        ("q_network.count = nn.Parameter(torch.tensor(3), False)", "target_network, q_network", "may hold integers"),
+    ],
+)
+def test_only_float32_parameters_are_moved_together(made: str, given: str, why: str | None) -> None:
+    """torch's function raises for no parameters and for integers, and rounds where copy_() casts."""
+    make = changed("make", "target_network = QNetwork().to(device)", "target_network = copy.deepcopy(q_network)")
+    parts = {"make": f"{make}\n{made}", "follow": f"follow_all({given}, args.tau)"}
+    text = replay(**parts).replace("\n\nif __name__", f"\n{FOLLOWED}\n\nif __name__", 1)
+    outcome = turn("target-update", text, ()).outcome
+    assert isinstance(outcome, Applied) if why is None else why in outcome.reason, outcome
+
+
 ROWS = """
 with torch.no_grad():
     place = (b_rewards * torch.ones(1, 4)).clamp(0, 3)
@@ -740,6 +774,8 @@ def test_options_that_another_optimizer_changes_keep_no_update_eager(counted: st
         ("learn", "alpha * values.detach()", "values.detach().mul(alpha)", "does more with alpha"),
         ("learn", "alpha * values.detach()", "(values.detach() > alpha) * values.detach()", "does more with alpha"),
         ("learn", "alpha * values.detach()", "alpha * values.detach().half()", "is not known to be float32"),
+        ("make", "alpha = log_alpha.exp().item()", "alpha = 1", "may be a whole number"),
+        ("make", "alpha = log_alpha.exp().item()", "alpha = args.batch_size or 0.1", "may be a whole number"),
         ("follow", "{alpha:.3f}", "{alpha!r}", "shows alpha by repr() or str()"),
         ("follow", "{alpha:.3f}", "{alpha!s:>9}", "shows alpha by repr() or str()"),
         ("follow", "{alpha:.3f}", "{alpha!a}", "shows alpha by repr() or str()"),

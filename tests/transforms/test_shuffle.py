@@ -255,6 +255,14 @@ def by_environment(old: str, new: str) -> str:
 
 
 NOOPS = [
+    *(
+        NoOp(
+            f"the function that shuffles is the script's own: {replaced}",
+            {"functions": f"def counted(x):\n    x.sort()\n\n\n{replaced}\n\n\n"},
+            "no numpy shuffle of b_inds was found just above the minibatch loop",
+        )
+        for replaced in ("np.random.shuffle = counted", "setattr(np.random, 'shuffle', counted)")
+    ),
     NoOp(
         "a sampler that draws a seed",
         {

@@ -289,8 +289,29 @@ NOOPS = [
             "functions": "def half(rate):\n    rate = rate / 2\n    return rate\n\n\n",
             "anneal": f"rate = torch.tensor(half(0.1))\n{RATE} = rate",
         },
-        "optimizer: the rate on line {line} may already be a tensor: write float(rate)",
+        "optimizer: the rate on line {line} may already be a tensor, or numpy's: write float(rate)",
         at=f"{RATE} = rate",
+    ),
+    NoOp(
+        "a number of numpy's, which prints and computes otherwise",
+        {"functions": "def rate_at(t):\n    return np.float32(1 / t)\n\n\n", "anneal": f"{RATE} = rate_at(iteration)"},
+        "optimizer: the rate on line {line} may already be a tensor, or numpy's: write float(rate_at(iteration))",
+        at=f"{RATE} = rate_at",
+    ),
+    *(
+        NoOp(
+            f"a whole number, which prints otherwise: {value}",
+            {"functions": "def rate_at(t):\n    return t or 1\n\n\n", "anneal": f"lr = {value}\n{RATE} = lr"},
+            "optimizer: the rate on line {line} may be a whole number",
+            at=f"{RATE} = lr",
+        )
+        for value in (
+            "0 if iteration == 3 else 0.1",
+            "max(iteration, 2)",
+            "rate_at(iteration)",
+            "iteration // 2",
+            "len('x')",
+        )
     ),
     NoOp(
         "assigned together with others",

@@ -206,7 +206,25 @@ class Tree:
         return frozenset((*names, *(n.attr for n in self.of(ast.Attribute))))
 
     def qualified(self, node: ast.AST) -> str | None:
-        """The qualified name of an expression, through imports: `optim.Adam` is torch.optim.Adam."""
+        """The qualified name of an expression, through imports: `optim.Adam` is torch.optim.Adam.
+
+        None where the file sets it to something of its own: after `np.random.shuffle = counted`, no code reads numpy's.
+        """
+        name = self._name_through_imports(node)
+        return None if name in self._replaced and isinstance(getattr(node, "ctx", None), ast.Load) else name
+
+    @cached_property
+    def _replaced(self) -> frozenset[str | None]:
+        """The functions and classes of libraries that the file replaces."""
+        named = [self._name_through_imports(n) for n in self.of(ast.Attribute) if not isinstance(n.ctx, ast.Load)]
+        for call in self.of(ast.Call):
+            if isinstance(call.func, ast.Name) and call.func.id in ("setattr", "delattr") and len(call.args) > 1:
+                name = call.args[1]
+                if isinstance(name, ast.Constant) and (module := self._name_through_imports(call.args[0])) is not None:
+                    named.append(f"{module}.{name.value!s}")
+        return frozenset(filter(None, named))
+
+    def _name_through_imports(self, node: ast.AST) -> str | None:
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from transformer.dataflow.access import scope_access
 from transformer.dataflow.bindings import variables
 from transformer.dataflow.grad_mode import without_gradients
+from transformer.facts.torch_api import layers
 from transformer.recognition.changes import Changes
 from transformer.recognition.kept_optimizers import exchanged, grown
 from transformer.recognition.roles import Roles
@@ -41,9 +42,9 @@ INFO = TransformInfo(
     brief="target networks are updated in one call",
     summary="update the target networks' parameters from the trained ones in one call for all of them",
     applies=(
-        "to loops over the parameters of two networks that only copy `a * p + b * t` into each t, or multiply t "
-        "by a number in place and add a multiple of p, or call `t.lerp_(p, a)`; or that do this with both state_dict() "
-        "and load the result. "
+        "to loops over the float32 parameters of two networks that only copy `a * p + b * t` into each t, or multiply "
+        "t by a number in place and add a multiple of p, or call `t.lerp_(p, a)`; or that do this with both "
+        "state_dict() and load the result. "
         "The numbers must be constant for the whole run. Both networks must be made once in the same way, above the "
         "training loop, or as copies by the constructor of an object, share nothing, and keep their parameters. A "
         "function that is given both networks, which share nothing, looks up the parameters in each call"
@@ -104,6 +105,11 @@ def apply(state: State) -> Rewrite:
     for node in tree.of(ast.Attribute):
         if node.attr == "set_" or (node.attr == "data" and not isinstance(node.ctx, ast.Load)):
             raise Skip(f"line {node.lineno} replaces a tensor's memory, so two networks may share it")
+    if not state.history.single_precision:
+        raise Skip("a network may have parameters of another dtype than float32, and a copy would be cast")
+    for call in tree.called.get("torch.nn.Parameter", ()):
+        if len(call.args) > 1 or any(k.arg in ("requires_grad", None) for k in call.keywords):
+            raise Skip(f"line {call.lineno} makes a parameter that may hold integers")
     uses, reasons, edits = NetworkUses(roles, structure=True), list[Skip](), Edits(state.source)
     names: list[str] = []
     nested = not isinstance(roles.scope, ast.Module)
@@ -325,6 +331,7 @@ def _understood(roles: Roles, loop: ast.For, networks: dict[str, ast.expr]) -> _
         Skip: it is not.
     """
     quiet, text = without_gradients(roles.tree, loop), roles.tree.text
+    _check_parameters(roles, networks.values())
     moved = moved_in_place(loop.body, [*networks], quiet=quiet)
     if moved is not None:
         _check_numbers(roles, *filter(None, (moved.kept, moved.rate)))
@@ -353,6 +360,20 @@ def _understood(roles: Roles, loop: ast.For, networks: dict[str, ast.expr]) -> _
         raise Skip("the copied value is not a sum of both parameters, each times a number")
     _check_numbers(roles, rest, rate)
     return _Loop(loop, text(networks[into]), text(networks[other]), Factors(text(rest), text(rate)))
+
+
+def _check_parameters(roles: Roles, networks: Iterable[ast.expr]) -> None:
+    """Check that each network has parameters: a loop over none does nothing, torch's function raises.
+
+    Raises:
+        Skip: one may have none.
+    """
+    world = roles.get(World)
+    for network in networks:
+        for thing in world.of(network):
+            made = (t.name.removeprefix("torch.nn.") for t in world.reach([thing]) if t.kind == "made")
+            if layers(autocast="product").isdisjoint(made):
+                raise Skip(f"{roles.tree.text(network)} is not known to have parameters")
 
 
 def _check_numbers(roles: Roles, *factors: ast.expr) -> None:

@@ -11,6 +11,7 @@ from transformer.state import State
 from transformer.syntax.query import statements
 from transformer.syntax.rewrite import Edits
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo, still_left
+from transformer.transforms.whole_numbers import may_be_whole
 from transformer.values.dtypes import Dtypes
 from transformer.values.tensors import Tensors
 
@@ -115,6 +116,9 @@ def _rewrite(roles: Roles, edits: Edits, name: str) -> None:
             raise Skip(f"line {node.lineno} computes with {name} inside an f-string")
         elif shown.conversion != -1:
             raise Skip(f"line {node.lineno} shows {name} by repr() or str() inside an f-string")
+    for stmt in stored if reads else ():
+        if isinstance(stmt, ast.Assign) and stmt not in read and may_be_whole(tree, stmt.value):
+            raise Skip(f"{name} may be a whole number from line {stmt.lineno} on, and line {reads[0].lineno} reads it")
     for stmt, made in read.items():
         if not _is_float32(roles, dtypes, made):
             raise Skip(f"{ast.unparse(made)} is not known to be float32 (line {stmt.lineno})")

@@ -19,6 +19,7 @@ from transformer.syntax.query import TRY, calls_method, children, statements, wa
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Loop
 from transformer.transforms.base import ALL, NotNeeded, Rewrite, Skip, Transform, TransformInfo, each_region
+from transformer.values.dtypes import Dtypes
 from transformer.values.effects.moves import reads_otherwise
 from transformer.values.effects.world import World
 from transformer.values.minibatch import first_computation, last_step
@@ -214,7 +215,11 @@ class Deferral:
                 if not self.tensors.tensor(tensor) or not self._stays(tensor):
                     return False
                 growing.append(tensor)
-        one_dtype = len(growing) == 1 or all(_is_mean(tensor) for tensor in growing)
+        dtypes = self.state.roles.get(Dtypes)
+        floats = all(_is_mean(tensor) or dtypes.float32(tensor) for tensor in growing)
+        one_dtype = floats or (
+            len(growing) == 1 and self._is_computed_in_one_way(growing[0], self.tree.statement(growing[0]))
+        )
         kept, uses = any(stmt not in self._turn for stmt, _ in definitions), self._reads_of_list(name)
         if not all(map(self._is_after_loop, filter(self._is_tested, uses))):
             return False
@@ -228,6 +233,20 @@ class Deferral:
         if not quoted and len(uses) > 1 and not all(self._is_harmless(self.tree.parents[use]) for use in uses):
             return False  # others would see what one of them does to the list
         return one_dtype and self._always_runs() and all(self._may_be_stacked(use, kept) for use in uses)
+
+    def _is_computed_in_one_way(self, node: ast.expr, stmt: ast.stmt) -> bool:
+        """Whether a tensor has the same dtype each time, as it is not one of several: not `x if first else y`."""
+        if any(isinstance(n, (ast.IfExp, ast.BoolOp, ast.NamedExpr)) for n in walk(node)):
+            return False
+        for name in (n for n in walk(node) if isinstance(n, ast.Name)):
+            bound = [b for b in self.tensors.bindings(name.id, stmt) if b is not None]
+            if len(bound) > 1:
+                return False
+            for one in bound:
+                value = getattr(one, "value", None)
+                if one is stmt or (isinstance(value, ast.expr) and not self._is_computed_in_one_way(value, one)):
+                    return False
+        return True
 
     def _is_below(self, use: ast.Name) -> bool:
         """Whether a use is below all minibatches of a turn."""

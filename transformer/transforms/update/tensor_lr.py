@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from transformer.dataflow.bindings import bound_to, is_same_variable, variables
+from transformer.facts.libraries import LOGS_VALUES
 from transformer.facts.python import does
 from transformer.facts.torch_api import optimizers
 from transformer.recognition import kept_optimizers
@@ -19,6 +20,7 @@ from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.whole_numbers import may_be_whole, methods_called
 
 INFO = TransformInfo(
     name="tensor-lr",
@@ -177,7 +179,10 @@ def _edit(
         if _may_be_tensor(roles, value, uses.reads):
             spelled = tree.text(value)
             told = spelled if len(spelled) <= SHOWN and "\n" not in spelled else "..."
-            raise Skip(f"the rate on line {value.lineno} may already be a tensor: write float({told})")
+            raise Skip(f"the rate on line {value.lineno} may already be a tensor, or numpy's: write float({told})")
+        shown = [read for read in uses.reads if not _is_logged(tree, read)]
+        if shown and may_be_whole(tree, value):
+            raise Skip(f"the rate on line {value.lineno} may be a whole number, and line {shown[0].lineno} reads it")
     for _, target in (*uses.writes, *uses.others):
         if any(isinstance(n, (ast.Call, ast.NamedExpr, ast.Await)) for n in walk(target)):
             raise Skip(f"line {target.lineno} computes the target of the rate, which must not be evaluated twice")
@@ -218,9 +223,9 @@ def _edit(
 
 
 def _may_be_tensor(roles: Roles, value: ast.AST, reads: Sequence[ast.expr]) -> bool:
-    """Whether a torch function computes a rate, or a value it depends on, anywhere in the file.
+    """Whether a function of torch or numpy computes a rate, or a value it depends on, anywhere in the file.
 
-    Filling in place would round it differently, and change other holders of it.
+    Filling in place would round it differently, and change other holders of it. numpy's numbers print in other words.
     """
     tree = roles.tree
     optimizers_made = {optimizer.name for optimizer in roles.optimizers}
@@ -231,7 +236,7 @@ def _may_be_tensor(roles: Roles, value: ast.AST, reads: Sequence[ast.expr]) -> b
         if node in reads or _returns_number(tree, node):
             continue
         name = tree.qualified(node) or ""
-        if name.startswith("torch.") and not name.startswith("torch.optim."):
+        if name.startswith(("torch.", "numpy.")) and not name.startswith("torch.optim."):
             return True
         if isinstance(node, (ast.Name, ast.Attribute)):
             key = _variable(tree, node)
@@ -244,12 +249,18 @@ def _may_be_tensor(roles: Roles, value: ast.AST, reads: Sequence[ast.expr]) -> b
         if isinstance(node, ast.Attribute) and (defaults := plain_option(tree, node)) is not None:
             open_ += defaults
             continue
-        for function in _callees(tree, node) if isinstance(node, ast.Call) else ():
+        for function in methods_called(tree, node) if isinstance(node, ast.Call) else ():
             if f"{function.name}()" not in seen:
                 seen.add(f"{function.name}()")
                 open_ += [n.value for n in walk(function) if isinstance(n, ast.Return) and n.value is not None]
         open_ += [node.body, node.orelse] if isinstance(node, ast.IfExp) else children(node)
     return False
+
+
+def _is_logged(tree: Tree, read: ast.expr) -> bool:
+    """Whether a logger takes a number's value alone: 1 and 1.0 are one curve."""
+    call = tree.parents[read]
+    return isinstance(call, ast.Call) and tree.last_name(call.func) in LOGS_VALUES
 
 
 def _returns_number(tree: Tree, node: ast.AST) -> bool:
@@ -267,14 +278,6 @@ def _variable(tree: Tree, node: ast.Name | ast.Attribute) -> object:
 
 def _is_same(tree: Tree, one: ast.AST, other: ast.AST) -> bool:
     return isinstance(one, ast.Name) and isinstance(other, ast.Name) and is_same_variable(tree, one, other)
-
-
-def _callees(tree: Tree, call: ast.Call) -> Sequence[ast.FunctionDef]:
-    """The called function of this file, or the methods that may be called."""
-    if isinstance(call.func, ast.Attribute):
-        return tree.methods(call.func.attr)
-    function = tree.function_called(call)
-    return [function] if function is not None else []
 
 
 def _in_update(roles: Roles) -> set[ast.AST]:
