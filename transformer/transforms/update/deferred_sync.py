@@ -215,11 +215,9 @@ class Deferral:
                 if not self.tensors.tensor(tensor) or not self._stays(tensor):
                     return False
                 growing.append(tensor)
-        dtypes = self.state.roles.get(Dtypes)
-        floats = all(_is_mean(tensor) or dtypes.float32(tensor) for tensor in growing)
-        one_dtype = floats or (
-            len(growing) == 1 and self._is_computed_in_one_way(growing[0], self.tree.statement(growing[0]))
-        )
+        floats = all(self._is_floating(tensor, self.tree.statement(tensor)) for tensor in growing)
+        in_one_way = (self._is_computed_in_one_way(tensor, self.tree.statement(tensor)) for tensor in growing)
+        one_dtype = floats or (len(growing) == 1 and all(in_one_way))
         kept, uses = any(stmt not in self._turn for stmt, _ in definitions), self._reads_of_list(name)
         if not all(map(self._is_after_loop, filter(self._is_tested, uses))):
             return False
@@ -234,19 +232,38 @@ class Deferral:
             return False  # others would see what one of them does to the list
         return one_dtype and self._always_runs() and all(self._may_be_stacked(use, kept) for use in uses)
 
-    def _is_computed_in_one_way(self, node: ast.expr, stmt: ast.stmt) -> bool:
+    def _is_computed_in_one_way(self, node: ast.expr, stmt: ast.stmt, depth: int = 8) -> bool:
         """Whether a tensor has the same dtype each time, as it is not one of several: not `x if first else y`."""
-        if any(isinstance(n, (ast.IfExp, ast.BoolOp, ast.NamedExpr)) for n in walk(node)):
+        if not depth or self._is_floating(node, stmt):
+            return depth > 0
+        inside = {*walk(node)} - {n for s in walk(node) if isinstance(s, ast.Subscript) for n in walk(s.slice)}
+        if any(isinstance(n, (ast.IfExp, ast.BoolOp, ast.NamedExpr)) for n in inside):
             return False
-        for name in (n for n in walk(node) if isinstance(n, ast.Name)):
+        for name in (n for n in inside if isinstance(n, ast.Name)):
             bound = [b for b in self.tensors.bindings(name.id, stmt) if b is not None]
-            if len(bound) > 1:
+            if len(bound) > 1 and not self._is_floating(name, stmt):
                 return False
             for one in bound:
-                value = getattr(one, "value", None)
-                if one is stmt or (isinstance(value, ast.expr) and not self._is_computed_in_one_way(value, one)):
+                if not isinstance(one, ast.Assign) or not isinstance(one.targets[0], ast.Name) or one is stmt:
+                    continue
+                if not self._is_computed_in_one_way(one.value, one, depth - 1):
                     return False
         return True
+
+    def _is_floating(self, node: ast.expr, stmt: ast.stmt, depth: int = 4) -> bool:
+        """Whether a tensor, or a number, is surely no whole number."""
+        if isinstance(node, ast.Constant):
+            return isinstance(node.value, float)
+        if isinstance(node, ast.UnaryOp):
+            return self._is_floating(node.operand, stmt, depth)
+        if isinstance(node, ast.BinOp):
+            sides = (node.left, node.right)
+            return isinstance(node.op, ast.Div) or any(self._is_floating(side, stmt, depth) for side in sides)
+        if isinstance(node, ast.Name) and depth:
+            bound = list(self.tensors.bindings(node.id, stmt))
+            plain = [b for b in bound if isinstance(b, ast.Assign) and isinstance(b.targets[0], ast.Name)]
+            return len(plain) == len(bound) > 0 and all(self._is_floating(b.value, b, depth - 1) for b in plain)
+        return _is_mean(node) or self.state.roles.get(Dtypes).float32(node)
 
     def _is_below(self, use: ast.Name) -> bool:
         """Whether a use is below all minibatches of a turn."""
