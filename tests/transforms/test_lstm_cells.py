@@ -221,11 +221,16 @@ NOOPS = [
             ("goes through the modules", "[m.train() for m in agent.modules()]", REACHED),
             ("applies something", "agent.apply(nn.utils.weight_norm)", REACHED),
             ("autocast", "torch.autocast('cpu').__enter__()", REACHED),
-            ("another LSTM", "nn.LSTM = nn.GRU", REACHED),
             ("is handed on", "optim.watch(agent)", "passes a network on"),
             ("is handed on in a list", "optim.watch([agent])", "passes a network on"),
             ("is handed on by its name", "optim.watch(models=agent)", "passes a network on"),
         )
+    ),
+    NoOp(
+        "another LSTM",
+        {"agent": AGENT, "begin": f"nn.LSTM = nn.GRU\n{PARTS['begin']}"},
+        "no trained network of a class of this file has an LSTM",
+        kind="not needed",
     ),
     NoOp(
         "is handed on by a function of the file",
