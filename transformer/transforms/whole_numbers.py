@@ -43,9 +43,9 @@ def _may_be(tree: Tree, value: ast.AST, seen: set[object]) -> bool:
             return _any_may_be(tree, value.args, seen)
         made = [n.value for f in methods_called(tree, value) for n in walk(f) if isinstance(n, ast.Return)]
         return function in ("int", "len", "round") or _any_may_be(tree, made, seen)
-    if not isinstance(value, (ast.Name, ast.Attribute)) or _key(tree, value) in seen:
+    if not isinstance(value, (ast.Name, ast.Attribute)) or variable_key(tree, value) in seen:
         return False
-    seen.add(_key(tree, value))
+    seen.add(variable_key(tree, value))
     defaults = plain_option(tree, value) if isinstance(value, ast.Attribute) else None
     if defaults is not None:
         return _any_may_be(tree, defaults, seen)
@@ -61,6 +61,6 @@ def _any_may_be(tree: Tree, values: Iterable[ast.AST | None], seen: set[object])
     return any(_may_be(tree, value, seen) for value in values if value is not None)
 
 
-def _key(tree: Tree, node: ast.Name | ast.Attribute) -> object:
+def variable_key(tree: Tree, node: ast.Name | ast.Attribute) -> object:
     """A key for one variable, or for an attribute of any object."""
     return (node.id, variables(tree).owner_of(node)) if isinstance(node, ast.Name) else f".{node.attr}"

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 from dataclasses import replace
 
-from transformer.dataflow.bindings import bound_to, is_same_variable, variables
+from transformer.dataflow.bindings import bound_to, is_same_variable
 from transformer.facts.libraries import LOGS_VALUES
 from transformer.facts.python import does
 from transformer.facts.torch_api import optimizers
@@ -20,7 +20,7 @@ from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Skip, Transform, TransformInfo
-from transformer.transforms.whole_numbers import may_be_whole, methods_called
+from transformer.transforms.whole_numbers import may_be_whole, methods_called, variable_key
 
 INFO = TransformInfo(
     name="tensor-lr",
@@ -239,7 +239,7 @@ def _may_be_tensor(roles: Roles, value: ast.AST, reads: Sequence[ast.expr]) -> b
         if name.startswith(("torch.", "numpy.")) and not name.startswith("torch.optim."):
             return True
         if isinstance(node, (ast.Name, ast.Attribute)):
-            key = _variable(tree, node)
+            key = variable_key(tree, node)
             made = [one for one in bound_to(tree, node, own=True) if one is not None]
             made += [n.iter for n in tree.of(ast.For) for t in walk(n.target) if _is_same(tree, t, node)]
             open_ += made if key not in seen and ast.unparse(node) not in optimizers_made else []
@@ -269,11 +269,6 @@ def _returns_number(tree: Tree, node: ast.AST) -> bool:
         return False
     row = does("builtin", tree.names.builtin(node.func) or "")
     return calls_method(node, "item") or (row is not None and row.gives == "nothing")
-
-
-def _variable(tree: Tree, node: ast.Name | ast.Attribute) -> object:
-    """A key for one variable, or for an attribute of any object."""
-    return (node.id, variables(tree).owner_of(node)) if isinstance(node, ast.Name) else f".{node.attr}"
 
 
 def _is_same(tree: Tree, one: ast.AST, other: ast.AST) -> bool:
