@@ -20,7 +20,7 @@ def bound_to(tree: Tree, node: ast.Name | ast.Attribute, *, own: bool = False) -
         own: exclude equal names of other scopes.
     """
     if isinstance(node, ast.Attribute):
-        for stored in tree.stores.get((ast.Attribute, node.attr), ()):
+        for stored in tree.attributes_set(node.attr):
             yield _assigned_value(tree, stored)
         return
     owner = variables(tree).owner_of(node) if own else None

@@ -216,7 +216,7 @@ class Tree:
     @cached_property
     def _replaced(self) -> frozenset[str | None]:
         """The functions and classes of libraries that the file replaces."""
-        named = [self._name_through_imports(n) for n in self.of(ast.Attribute) if not isinstance(n.ctx, ast.Load)]
+        named = [*map(self._name_through_imports, self.attributes_set())]
         for call in self.of(ast.Call):
             if isinstance(call.func, ast.Name) and call.func.id in ("setattr", "delattr") and len(call.args) > 1:
                 name = call.args[1]
