@@ -307,9 +307,12 @@ def test_a_function_that_reads_a_list_of_numbers_stays_eager() -> None:
         ("for gap in (ratio.mean(), ratio.std()):\n    total = total + gap", False),
         ("for gap in seen:\n    total = total + gap.mean()", False),
         ("for i in range(3):\n    total = total + i", False),
+        ("for i in reversed(range(len(b_returns))):\n    total = total + b_returns[i]", True),
+        ("for i in range(len(optimizer.param_groups)):\n    total = total + i", False),
     ],
-    ids=["an array", "a tensor", "a tensor that is given", "a list", "a tuple", "a list that is given", "numbers"],
-)
+    ids=["an array", "a tensor", "a tensor that is given", "a list", "a tuple", "a list that is given", "numbers",
+         "places of what is given", "places in a list that stays"],
+)  # fmt: skip
 def test_a_function_that_goes_through_rows_stays_eager(loop: str, stays: bool) -> None:
     parts = {
         "head": "seen = []",

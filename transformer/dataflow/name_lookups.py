@@ -70,8 +70,18 @@ def _may_be(text: ast.expr, names: Sequence[str]) -> bool:
 
 
 def _makes_or_names(tree: Tree, name: ast.Name) -> bool:
-    """Whether a class is called, subclassed, tested with `isinstance`, or used as an annotation."""
+    """Whether a class is called, subclassed, tested with `isinstance`, or used as an annotation.
+
+    It may be called under another name: `made = Small if args.small else Large`, if that name is only called.
+    """
     parent = tree.parents[name]
+    below: ast.AST = name
+    while isinstance(parent, ast.IfExp) and below is not parent.test:
+        below, parent = parent, tree.parents[parent]
+    if isinstance(parent, ast.Assign) and len(parent.targets) == 1 and isinstance(parent.targets[0], ast.Name):
+        others = [n for n in tree.of(ast.Name) if n.id == parent.targets[0].id and isinstance(n.ctx, ast.Load)]
+        called = all(isinstance(c := tree.parents[n], ast.Call) and c.func is n for n in others)
+        return called and isinstance(tree.scope_of(parent), ast.FunctionDef)
     if isinstance(parent, ast.Call):
         return parent.func is name or ast.unparse(parent.func) in ("isinstance", "super")
     return isinstance(parent, (ast.ClassDef, ast.arg, ast.AnnAssign)) or (

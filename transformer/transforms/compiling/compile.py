@@ -16,7 +16,17 @@ from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_imports
 from transformer.syntax.options import holds_options
-from transformer.syntax.query import calls_method, names_in, pairwise, receiver, root, statements, unparse, walk
+from transformer.syntax.query import (
+    calls_method,
+    names_in,
+    pairwise,
+    parameters,
+    receiver,
+    root,
+    statements,
+    unparse,
+    walk,
+)
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
@@ -202,7 +212,7 @@ def stays_eager(roles: Roles, update: ast.FunctionDef, passes: int) -> str | Non
     if (listed := _listed(roles, update)) is not None:
         return f"line {listed.lineno} reads a list of numbers, and each {anew}; go on with the tensor"
     if (loop := _by_rows(roles, update)) is not None:
-        name = root(_iterated(loop.iter))
+        name = root(_iterated(loop.iter)) or _counted(loop.iter)
         return f"line {loop.lineno} goes through {name} row by row, and each length {anew}; compute on the whole tensor"
     if (scalar := _trained_in_float64(roles, update)) is not None:
         return f"line {scalar.lineno} trains a number in float64, of which compiled code has no gradient; use float32"
@@ -372,11 +382,20 @@ def _by_rows(roles: Roles, function: ast.FunctionDef) -> ast.For | None:
     tensors = roles.get(Tensors)
     for loop in (s for s in statements(function.body) if isinstance(s, ast.For)):
         name = root(_iterated(loop.iter))
-        if name in local - written:
+        if name in local - written or _counted(loop.iter) in set(parameters(function)) - local:
             return loop
         if name and name not in local and any(tensors.tensor_before(name, roles.tree.statement(c)) for c in calls):
             return loop
     return None
+
+
+def _counted(iterated: ast.expr) -> str:
+    """What gives a loop its number of turns, `x` for `range(len(x))` and `reversed(range(len(x)))`; "" for others."""
+    inner = _iterated(iterated)
+    for name in ("range", "len"):
+        called = isinstance(inner, ast.Call) and unparse(inner.func) == name and len(inner.args) == 1
+        inner = inner.args[0] if called and isinstance(inner, ast.Call) else ast.Constant(None)
+    return root(inner)
 
 
 def _iterated(iterated: ast.expr) -> ast.expr:

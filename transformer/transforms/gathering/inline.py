@@ -19,6 +19,7 @@ from transformer.syntax.refit import Remembering, refit
 from transformer.syntax.rewrite import Edits, Line, line_end, lines_of
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import ALL, NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.gathering.in_a_row import with_one_call
 from transformer.transforms.gathering.inlining import Inlining, NotInlined, plan
 from transformer.transforms.gathering.known_class import of_known_class
 from transformer.transforms.gathering.only_calls import (
@@ -31,6 +32,7 @@ from transformer.transforms.gathering.only_calls import (
     targets_to_inline,
     training_to_inline,
 )
+from transformer.transforms.gathering.private_methods import with_plain_names
 from transformer.transforms.gathering.shared_steps import with_own_helpers
 
 INFO = TransformInfo(
@@ -39,9 +41,10 @@ INFO = TransformInfo(
     summary="replace the calls of functions that hold the training, a part of it, or its optimizer by their bodies",
     applies=(
         "to a function that is shown, by every use of its name, to be called in one place, with arguments bound as "
-        "written. It must return at its end (or once earlier, by `if x: return`, if its result is not used), and make "
-        "nothing that may outlive the call and reads its variables. If an option chooses the trained object's class, "
-        "and the file has the default's alone, the script stops for the other choices, as a note says"
+        "written, or several times in a row, with constants that differ. It must return at its end (or once earlier, by "
+        "`if x: return`, if its result is not used), and make nothing that may outlive the call and reads its variables. "
+        "If an option chooses the trained object's class, and the file has the default's alone, the script stops for the "
+        "other choices, as a note says"
     ),
     safety=(
         "The function is called only here, with arguments that are written out, and returns only at its end; "
@@ -102,7 +105,7 @@ def gather(state: State) -> tuple[State, dict[str, str]]:
             )
         elif only is None:
             only = call_to_inline(now.roles, named) or call_to_inline(now.roles, calls(by_name=False))
-            if only is None and (own := _with_steps_in_place(now)) is not None:
+            if only is None and (own := with_one_call(now) or _with_steps_in_place(now)) is not None:
                 now = own
                 continue
         if only is None:
@@ -148,6 +151,9 @@ def inlined(state: State, only: OnlyCall) -> State:
     Raises:
         NotInlined: they would behave differently there, or this cannot be determined.
     """
+    if (plain := with_plain_names(state, only.function)) is not None:
+        line, state = only.function.lineno, plain
+        only = next(c for f, c in only_calls(state.roles, by_name=False).items() if f.lineno == line)
     text = unparse(only.function)
     for rewritten in (_by_itself, _unpacked):
         after = rewritten(state, only)

@@ -17,6 +17,7 @@ from transformer.facts.torch_api import NO_GRAD
 from transformer.state import State
 from transformer.syntax.query import TRY, bind_arguments, is_read, parameters, statements, walk
 from transformer.transforms.gathering.only_calls import OnlyCall, root_of
+from transformer.transforms.gathering.private_methods import is_private
 from transformer.transforms.gathering.unset import is_caught
 
 
@@ -115,7 +116,7 @@ class _Planner:
                 raise NotInlined(f"line {line} has an annotation that only functions leave unevaluated", "drop it")
             if isinstance(node, ast.Name) and node.id in ("locals", "vars", "eval", "exec", "super", "__class__"):
                 raise NotInlined(f"line {node.lineno} uses {node.id}", "name what it stands for")
-            if isinstance(node, ast.Attribute) and node.attr.startswith("__") and not node.attr.endswith("__"):
+            if isinstance(node, ast.Attribute) and is_private(node.attr):
                 raise NotInlined(f"line {node.lineno} uses the private name {node.attr}", "write one underscore")
         unset = exposed(function.body) & scope_access(function.body).binds - set(parameters(function))
         for node in (n for s in function.body for n in walk(s)):

@@ -91,7 +91,7 @@ def only_calls(roles: Roles, *, by_name: bool = True) -> dict[ast.FunctionDef, O
             if receiver is None or _is_called_unseen(tree, name):
                 continue
             shown = not by_name and roles.get(World).only_runs(uses[0], function)
-            if not shown and not _is_instance(tree, receiver, owner):
+            if not shown and not _is_instance(tree, receiver, owner) and not _is_inherited(tree, receiver, function):
                 continue
             if looks_at_methods(tree, owner) is not None:
                 continue
@@ -232,6 +232,21 @@ def _is_instance(tree: Tree, value: ast.expr, owner: ast.ClassDef) -> bool:
     made_by = without_methods(first, ITSELF)
     same = all(isinstance(bare := without_methods(v, ITSELF), ast.Name) and bare.id == value.id for v in others)
     return isinstance(made_by, ast.Call) and ast.unparse(made_by.func) == owner.name and same
+
+
+def _is_inherited(tree: Tree, value: ast.expr, method: ast.FunctionDef) -> bool:
+    """Whether `value` is `self` in a class whose subclasses, all in this file, have no other method of the name."""
+    owner = tree.class_of_self(value, tree.scope_of(value))
+    if owner is not tree.parents[method] or not isinstance(owner, ast.ClassDef):
+        return False
+    for cls in (c for c in tree.of(ast.ClassDef) if owner in tree.lineage(c)):
+        bases = [base for one in tree.lineage(cls) for base in tree.bases(one)]
+        known = all(isinstance(base, ast.Name) and tree.classes.get(base.id) for base in bases)
+        special = cls.keywords or cls.decorator_list or looks_at_methods(tree, cls) is not None
+        if special or not known or tree.classes.get(cls.name) is not cls or cls.name in tree.rebound:
+            return False
+    set_in_class = (ast.Name, method.name) in tree.stores
+    return len(tree.methods(method.name)) == 1 and not set_in_class and not tree.attributes_set(method.name)
 
 
 def call_to_inline(roles: Roles, calls: dict[ast.FunctionDef, OnlyCall]) -> OnlyCall | None:
