@@ -41,10 +41,10 @@ INFO = TransformInfo(
     summary="replace the calls of functions that hold the training, a part of it, or its optimizer by their bodies",
     applies=(
         "to a function that is shown, by every use of its name, to be called in one place, with arguments bound as "
-        "written, or several times in a row, with constants that differ. It must return at its end (or once earlier, by "
-        "`if x: return`, if its result is not used), and make nothing that may outlive the call and reads its variables. "
-        "If an option chooses the trained object's class, and the file has the default's alone, the script stops for the "
-        "other choices, as a note says"
+        "written, or several times in a row, with constants that differ. It must return at its end (or once "
+        "earlier, by `if x: return`, if its result is not used), and make nothing that may outlive the call and "
+        "reads its variables. If an option chooses the trained object's class, and the file has the default's "
+        "alone, the script stops for the other choices, as a note says"
     ),
     safety=(
         "The function is called only here, with arguments that are written out, and returns only at its end; "
