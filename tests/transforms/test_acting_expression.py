@@ -144,6 +144,53 @@ def test_gradients_that_nothing_uses_are_recorded_no_more() -> None:
     assert isinstance(result, Skipped)
 
 
+LOADS = "    def load(self):\n        self.q_net.load_state_dict(torch.load('kept'))\n\n    def learn(self):\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "stays"),
+    [
+        ("observation, _ = env.reset(seed=1)\n", "try:\n    learner.load()\nexcept:\n    print('new')\n", False),
+        (
+            "observation, _ = env.reset(seed=1)\n",
+            "if env:\n    try:\n        print(env.spec)\n    except (AttributeError, ValueError):\n        pass\n",
+            False,
+        ),
+        (
+            "observation, _ = env.reset(seed=1)\n",
+            "try:\n    learner.choose(env.reset(), True)\nexcept Exception:\n    print('five values')\n",
+            True,
+        ),
+        (
+            "observation, _ = env.reset(seed=1)\n",
+            "def first():\n    learner.choose(1, True)\n\n\ntry:\n    first()\nexcept Exception as e:\n    print(e)\n",
+            True,
+        ),
+        (
+            "    following, reward",
+            "    try:\n        env.render()\n    except Exception:\n        pass\n    following, reward",
+            True,
+        ),
+        (
+            "        batch = ",
+            "        try:\n            1 / 0\n        except:\n            pass\n        batch = ",
+            True,
+        ),
+        (
+            "print(learner",
+            "try:\n    learner.choose(1, True)\nexcept Exception:\n    print('no array')\nprint(learner",
+            True,
+        ),
+    ],
+    ids=["loading", "under a condition", "acting", "acting in a function", "in the loop", "in a method", "below"],
+)
+def test_exceptions_that_are_caught_above_the_loop(old: str, new: str, stays: bool) -> None:
+    pairs = ("        with torch.no_grad():\n            state", "        if True:\n            state")
+    plain = ("        self.__dict__.update(device=device, lag=0.01)\n", "")
+    after, result = outcome(pairs, plain, ("    def learn(self):\n", LOADS), (old, new + old * old.endswith("\n")))
+    assert isinstance(result, Skipped if stays else Applied), after
+
+
 def test_an_object_keeps_its_attributes_in_its_dict() -> None:
     after, _ = outcome(("lag=0.01)", "lag=0.01, decide=None)"))
     assert "def decide_1(self, state):" in after or "def decide(self, state):" in after

@@ -2,6 +2,8 @@
 
 import pytest
 
+from transformer.recognition.history import History
+from transformer.recognition.roles import Roles
 from transformer.syntax.tree import Tree
 from transformer.values.networks.sealed import overlooked
 
@@ -25,4 +27,5 @@ HEAD = "import torch\nnet = torch.nn.Sequential(torch.nn.Linear(1, 1))\n"
     ],
 )
 def test_what_reaches_a_part_under_no_name(code: str, found: bool) -> None:
-    assert (overlooked(Tree(HEAD + code)) is not None) == found
+    roles = Roles(Tree(HEAD + code), History(original=HEAD + code))
+    assert (overlooked(roles, []) is not None) == found

@@ -91,7 +91,7 @@ def apply(state: State) -> Rewrite:
     expression = None if parts else find_expression(roles)
     if not parts and expression is None:
         raise Skip("the rollout does not choose the actions only by calls of a known network")
-    what = overlooked(tree)
+    what = overlooked(roles, [p.place.scope for p in parts] if expression is None else [expression.function])
     if expression is not None and (what is None or not expression.unused):
         return _with_method(state, expression)
     # With gradients, compiled code is one node of the graph: it keeps other tensors, and allows one backward pass

@@ -51,8 +51,14 @@ BUILTINS = (
 """Builtins that compute of numbers alone; len() depends on what a list holds at the time."""
 
 
-def overlooked(tree: Tree) -> str | None:
-    """Code in a script that may change a network, or observe the order of statements, without naming them."""
+def overlooked(roles: Roles, moved: Iterable[ast.AST]) -> str | None:
+    """Code in a script that may change a network, or observe the order of statements, without naming them.
+
+    Args:
+        roles: the script.
+        moved: the scopes of these statements.
+    """
+    tree = roles.tree
     for node in tree.nodes:
         if isinstance(node, ast.Attribute):
             sets = node.attr in OVERRIDDEN and not isinstance(node.ctx, ast.Load)
@@ -65,9 +71,20 @@ def overlooked(tree: Tree) -> str | None:
             return f"line {node.lineno} matches attributes"
         elif isinstance(node, ast.ExceptHandler):
             caught = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
-            if not all(isinstance(c, ast.Name) and c.id in NO_RESULT for c in caught):
+            harmless = all(isinstance(c, ast.Name) and c.id in NO_RESULT for c in caught)
+            if not harmless and not _ends_before_training(roles, node, moved):
                 return f"line {node.lineno} catches what a computation may raise"
     return None
+
+
+def _ends_before_training(roles: Roles, handler: ast.ExceptHandler, moved: Iterable[ast.AST]) -> bool:
+    """Whether a handler is for code above the training loop, which names none of these functions."""
+    tried = roles.tree.parents[handler]
+    around = (tried, *roles.tree.ancestors(tried))
+    if not isinstance(tried, ast.Try) or not any(stmt in roles.setup for stmt in around):
+        return False
+    above = roles.tree.scope_of(tried) is roles.scope
+    return above and {*moved}.isdisjoint(roles.reached([*tried.body, *roles.called_unseen]))
 
 
 def _registers_buffer(tree: Tree, register: ast.Attribute) -> bool:
