@@ -1,5 +1,7 @@
 """Which parameters a loss reaches in every minibatch: what it does not is told, and what it does is not held back."""
 
+import textwrap
+
 import pytest
 from scripts import PARTS, edited, script
 
@@ -44,6 +46,18 @@ SCALED = (
 )
 HARMLESS = "\n".join(f"if args.seed > {i}:\n    entropy = entropy * {i + 1}" for i in range(10))
 """Ten conditions that are ways to the same parameters."""
+
+SAME = "def same(x):\n    return x\n\n\ndef stopped(x):\n    return x.detach()\n\n\n"
+
+
+def given(init: str, made: str, value: str) -> dict[str, str]:
+    """An agent that keeps something else with which it computes the value."""
+    agent = PARTS["agent"].replace("def __init__(self)", f"def __init__(self{init})")
+    agent = agent.replace("        self.actor =", textwrap.indent(made, 8 * " ") + "\n        self.actor =", 1)
+    return {"functions": SAME, "agent": agent.replace("self.critic(x)", value)}
+
+
+EITHER = "if deep:\n    self.more = nn.Linear(1, 1)\nelse:\n    self.more = {}"
 
 CHOSEN = {"flags", "policy", "tensor-lr", "update", "one-graph", "compile"}
 
@@ -164,9 +178,48 @@ NESTED = NESTED.replace("super().__init__()\n", f"super().__init__()\n{NET}")
         minibatch(LOSS, agent=SCALED),
         # What a method computes and nobody is given, eager code and compiled code leave without a gradient
         minibatch(LOSS, agent=HEAD),
+        minibatch(
+            LOSS,
+            **given(
+                ", ends=torch.tanh, last=same",
+                "self.ends, self.last = ends, last",
+                "self.last(self.ends(self.critic(x)))",
+            ),
+        ),
+        minibatch(LOSS, **given(", deep=True", EITHER.format("same"), "self.more(self.critic(x))")),
+        minibatch(LOSS, **given(", ends=nn.functional.elu", "self.ends = ends", "self.ends(input=self.critic(x))")),
     ],
 )
 def test_an_update_whose_loss_reaches_all_is_one_graph(parts: dict[str, str]) -> None:
     conversion = convert(script(parts), select=CHOSEN)
     outcome = next(step.outcome for step in conversion.steps if step.transform.name == "one-graph")
     assert isinstance(outcome, Applied), outcome
+
+
+@pytest.mark.parametrize(
+    ("init", "made", "value"),
+    [
+        (
+            ", deep=True",
+            "if deep:\n    self.ends = torch.tanh\nelse:\n    self.ends = stopped",
+            "self.ends(self.critic(x))",
+        ),
+        (", ends=None", "self.ends = ends or unknown()", "self.ends(self.critic(x))"),
+        (", ends=torch.special.i0", "self.ends = ends", "self.ends(self.critic(x))"),
+        (", deep=True", EITHER.format("torch.special.i0"), "self.more(self.critic(x))"),
+        ("", "self.ends = lambda x: x.detach()", "self.ends(self.critic(x))"),
+        ("", "def inner(x):\n    return x.detach()\n\nself.ends = inner", "self.ends(self.critic(x))"),
+    ],
+    ids=[
+        "one of two functions",
+        "perhaps something unknown",
+        "one that may not",
+        "one that may not, or a layer",
+        "a lambda",
+        "a function within",
+    ],
+)
+def test_what_an_object_may_have_been_given_is_not_known(init: str, made: str, value: str) -> None:
+    conversion = convert(script(minibatch(LOSS, **given(init, made, value))), select=CHOSEN)
+    outcome = next(step.outcome for step in conversion.steps if step.transform.name == "one-graph")
+    assert isinstance(outcome, Skipped), outcome

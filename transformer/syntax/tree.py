@@ -205,6 +205,11 @@ class Tree:
         names = (self.imports.get(n.id, n.id).rpartition(".")[2] for n in self.of(ast.Name))
         return frozenset((*names, *(n.attr for n in self.of(ast.Attribute))))
 
+    @cached_property
+    def asked(self) -> frozenset[str]:
+        """The names of which an attribute is used, `x` for `x.size`."""
+        return frozenset(n.value.id for n in self.of(ast.Attribute) if isinstance(n.value, ast.Name))
+
     def qualified(self, node: ast.AST) -> str | None:
         """The qualified name of an expression, through imports: `optim.Adam` is torch.optim.Adam.
 

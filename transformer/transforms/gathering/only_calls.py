@@ -121,9 +121,7 @@ def _are_apart(tree: Tree, one: ast.ClassDef, other: ast.ClassDef) -> bool:
         special = cls.decorator_list or cls.keywords or any(m.name == "__new__" for m in cls.body if _is_function(m))
         if special or tree.classes.get(cls.name) is not cls or cls.name in tree.rebound:
             return False
-    return not any(
-        isinstance(n.value, ast.Name) and n.value.id in (one.name, other.name) for n in tree.of(ast.Attribute)
-    )
+    return tree.asked.isdisjoint((one.name, other.name))
 
 
 def _is_function(node: ast.AST) -> TypeGuard[ast.FunctionDef]:
@@ -146,10 +144,9 @@ def _is_of_another(tree: Tree, value: ast.expr, owner: ast.ClassDef) -> bool:
     if holder is None or holder.decorator_list or tree.methods(value.attr) or any(map(tree.methods, ANSWERING)):
         return False
     setting = lookups(sets=True) | {"vars", "__class__"}
-    if any(getattr(n, "id", getattr(n, "attr", None)) in setting for n in tree.nodes):
+    if not tree.mentioned.isdisjoint(setting):
         return False
-    stores = [n for n in tree.nodes if value.attr in (getattr(n, "attr", None), getattr(n, "id", None))]
-    stores = [n for n in stores if not isinstance(getattr(n, "ctx", None), ast.Load)]
+    stores = [n for kind in (ast.Name, ast.Attribute) for n in tree.stores.get((kind, value.attr), ())]
     made = [cls for n in stores if isinstance(n, ast.Attribute) for cls in [_class_assigned(tree, n)]]
     in_class = any(isinstance(tree.parents[tree.statement(n)], ast.ClassDef) for n in stores)
     return bool(made) and not in_class and all(cls is not None and _are_apart(tree, cls, owner) for cls in made)
@@ -159,7 +156,7 @@ def _class_of(tree: Tree, name: ast.Name) -> ast.ClassDef | None:
     """The class of the object of a name: `self` in methods, a name only bound to new instances, or a parameter that
     every call gives such a name."""
     scope = tree.scope_of(name)
-    stores = [n for n in tree.of(ast.Name) if n.id == name.id and not isinstance(n.ctx, ast.Load)]
+    stores = [n for n in tree.stores.get((ast.Name, name.id), ()) if isinstance(n, ast.Name)]
     own = [n for n in stores if tree.scope_of(n) is scope]
     if isinstance(scope, ast.FunctionDef) and name.id in parameters(scope):
         if own or scope.decorator_list:

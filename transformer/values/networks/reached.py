@@ -429,7 +429,8 @@ class _Way:
 
     def _loop(self, frame: _Frame, loop: ast.For, depth: int) -> None:
         items = self._value(frame, loop.iter, depth)
-        if not self._chosen(f"{frame.key}{loop.lineno}: runs"):
+        listed = items.path if "[" not in items.path else ""  # a list of layers, which an object keeps
+        if not self._chosen(f"{listed or f'{frame.key}{loop.lineno}'}: runs"):
             self._follow_block(frame, loop.orelse, depth)
             return
         for _ in range(2):  # the second turn sees what the first leaves
@@ -781,6 +782,9 @@ class _Way:
             method = self._method_named(owner.cls, func.attr) if owner.cls is not None else None
             if method is not None:
                 return self._followed(frame, method, call, owner, depth)
+            kept = None if func.attr == "forward" else self._of_kept(frame, owner, func, call, given, depth)
+            if kept is not None:
+                return kept
             target = owner if func.attr == "forward" else self._value_of_attribute(owner, func.attr)
             if not target.path:  # what the object was given
                 target = _Value(path=f"{owner.path}.{func.attr}")
@@ -789,6 +793,35 @@ class _Way:
         else:
             target = self._value(frame, func, depth)
         return self._of_object(frame, target, call, given, depth)
+
+    def _of_kept(
+        self, frame: _Frame, owner: _Value, func: ast.Attribute, call: ast.Call, given: list[_Value], depth: int
+    ) -> _Value | None:
+        """The result of calling a function that an object was given, or a layer that it has instead; None for others.
+
+        An object keeps what it has, so each of its calls goes the same way.
+        """
+        world = self._roles.get(World)
+        things = world.of(func)
+        layers = {t for t in things if t.kind == "made" and t.name.startswith("torch.nn.")}
+        functions = {(t.name, t.node) for t in things - layers if t.kind in ("library", "function")}
+        others = {t for t in things - layers if t.kind not in ("library", "function")}
+        if others or len(functions) != 1 or not world.is_known(things):
+            return None
+        ((name, function),) = functions
+        if function is None:
+            computed = self._of_library(name, call, given)
+        elif isinstance(function, ast.FunctionDef) and function in self._tree.root.body:
+            computed = self._followed(frame, function, call, None, depth)
+        else:
+            return None
+        if not layers:
+            return computed
+        path = f"{owner.path}.{func.attr}"
+        through = self._of_object(frame, _Value(path=path, layer=True), call, given, depth)
+        if (computed.must | {path}, computed.may | {path}) == (through.must, through.may):
+            return through  # there are no other parameters without the layer
+        return through if self._chosen(f"{path} is a layer") else computed
 
     def _of_object(self, frame: _Frame, target: _Value, call: ast.Call, given: list[_Value], depth: int) -> _Value:
         """The result of calling a network or unknown code."""
