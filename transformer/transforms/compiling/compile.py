@@ -435,10 +435,13 @@ def _is_rate(node: ast.expr) -> bool:
 
 def changed_option(roles: Roles, update: ast.FunctionDef) -> ast.expr | None:
     """Where training may change an option of an optimizer that an update steps."""
+    changes = [*changed_options(roles)]
+    if not changes:
+        return None
     world = roles.get(World)
     stepped = {t for n in walk(update) if roles.is_step(n) for t in world.of(receiver(n))}
     own = world.reach(stepped) if world.is_known(stepped) else None
-    for node, groups in changed_options(roles):
+    for node, groups in changes:
         found = world.of(groups)
         others = found and UNKNOWN not in found and own is not None and own.isdisjoint(world.reach(found))
         if not (others or world.never_runs(groups)):
@@ -452,17 +455,26 @@ def _set_option(roles: Roles, function: ast.FunctionDef) -> ast.expr | None:
     Dynamo traces optimizers as capturable. If it stores a group that traced code has changed, it stores that flag with
     it, and such an optimizer cannot step in eager code on a CPU: after torch.compile's limit, or in another phase.
     """
+    tree = roles.tree
+    asking = [f for f in tree.of(ast.FunctionDef) if _asks_groups(f)]
+    if _option_set_in(tree, asking) is None:
+        return None
     run = roles.get(World).functions_run(function)
     may_run = {*roles.reached([function])} if run is None else run
-    functions = [f for f in roles.tree.of(ast.FunctionDef) if f in may_run and _asks_groups(f)]
-    for asking in functions:  # includes the functions that these call, which may be given a group
-        called = (roles.tree.function_called(n) for n in walk(asking) if isinstance(n, ast.Call))
+    return _option_set_in(tree, [f for f in asking if f in may_run])
+
+
+def _option_set_in(tree: Tree, functions: Sequence[ast.FunctionDef]) -> ast.expr | None:
+    """Where these functions, or functions that they call and may give a group, may set an option of a group."""
+    functions = [*functions]
+    for asks in functions:  # grows
+        called = (tree.function_called(n) for n in walk(asks) if isinstance(n, ast.Call))
         functions += [f for f in called if f is not None and f not in functions]
     reached = [n for f in functions for n in walk(f)]
     never = {
         n
         for node in reached
-        if isinstance(node, ast.If) and roles.tree.calls(node.test, "torch.is_tensor")
+        if isinstance(node, ast.If) and tree.calls(node.test, "torch.is_tensor")
         for s in node.orelse
         for n in walk(s)
     }

@@ -21,6 +21,7 @@ from transformer.values.effects.objects import (
     ITEMS,
     UNKNOWN,
     Context,
+    Heap,
     Place,
     Thing,
     Things,
@@ -49,12 +50,21 @@ class Held:
 
 
 class World:
-    """The objects of a script and what its code does with them. `roles.get(World)` makes it once."""
+    """The objects of a script and what its code does with them. `roles.get(World)` makes it once.
+
+    The code is interpreted at the first question.
+    """
 
     def __init__(self, roles: Roles) -> None:
         self._roles = roles
-        self._code = Interpreter(roles)
-        self._heap = self._code.heap
+
+    @cached_property
+    def _code(self) -> Interpreter:
+        return Interpreter(self._roles)
+
+    @property
+    def _heap(self) -> Heap:
+        return self._code.heap
 
     def of(self, node: ast.expr) -> Things:
         """What an expression may be, in any context; for a target, what it is bound to."""
