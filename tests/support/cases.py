@@ -15,14 +15,14 @@ Parts = Mapping[str, str]
 
 ADDED = """\
 parser.add_argument("--compile", action="store_true", help="compile policy and update with torch.compile")
-parser.add_argument("--cudagraphs", action="store_true", help="replay policy, advantages and update as CUDA graphs")
 """
+GRAPHS = 'parser.add_argument("--cudagraphs", action="store_true", help="replay {} as CUDA graphs")\n'
 
 
-def alone(what: str = "policy and update", captured: str = "policy, advantages and update") -> Parts:
-    """The flags, with a help text that says that only one thing is compiled, or captured."""
+def alone(what: str = "policy and update", captured: str = "") -> Parts:
+    """The flags, with a help text that says what is compiled, and if anything is captured, what."""
     text = ADDED.replace("compile policy and update", f"compile {what}")
-    return {"flags": text.replace("policy, advantages and update as", f"{captured} as")}
+    return {"flags": text + (GRAPHS.format(captured) if captured else "")}
 
 
 FLAGS: Parts = {"flags": ADDED}

@@ -40,7 +40,7 @@ def compiled(*functions: str, steady: bool = False, checks: str = CHECKS) -> str
 
 FINITE = """\
 # Compiled distributions check nothing, and would continue with parameters that are NaN
-if (args.compile or args.cudagraphs) and not torch.stack([p.isfinite().all() for p in agent.parameters()]).all():
+if args.compile and not torch.stack([p.isfinite().all() for p in agent.parameters()]).all():
     raise ValueError("the parameters of agent are no longer finite")
 """
 NOTED = ("if agent becomes NaN, the script stops when the next iteration begins",)

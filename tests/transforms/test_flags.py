@@ -43,7 +43,6 @@ TYRO = {
 TYRO_FLAGS = {
     "flags": """
         compile: bool = False  # compile policy and update with torch.compile
-        cudagraphs: bool = False  # replay policy, advantages and update as CUDA graphs
     """
 }
 REWRITES = [
@@ -65,10 +64,10 @@ REWRITES = [
         "names that are taken",
         {
             "parser": edited("parser", "<options>", "<options>\n<taken>"),
-            "taken": 'parser.add_argument("--compile", default=1)\nparser.add_argument("-b", dest="cudagraphs")',
+            "taken": 'parser.add_argument("--compile", default=1)',
         },
         {
-            "flags": ADDED.replace("--compile", "--lean-compile").replace("--cudagraphs", "--lean-cudagraphs"),
+            "flags": ADDED.replace("--compile", "--lean-compile"),
         },
     ),
     Rewrite(
@@ -88,8 +87,6 @@ REWRITES = [
             "flags": '''
                 compile: bool = False
                 """if toggled, the policy and the update are compiled with torch.compile"""
-                cudagraphs: bool = False
-                """if toggled, the policy, the advantages and the update are replayed as CUDA graphs"""
             '''
         },
     ),
@@ -210,9 +207,9 @@ def test_flags_are_taken_off_the_command_line(tmp_path: Path) -> None:
     path = tmp_path / "given.py"
     text = script({**OTHERS["words of the command line"], "parse": "print(sys.argv)\nraise SystemExit"})
     path.write_text(turn("flags", text).after.replace("print(", "print(flags, "), encoding="utf-8")
-    command = [sys.executable, str(path), "5", "--compile", "--comp", "--cudagraphs", "--seed=2"]
+    command = [sys.executable, str(path), "5", "--compile", "--comp", "--seed=2"]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert result.stdout.startswith("Namespace(compile=True, cudagraphs=True) ")
+    assert result.stdout.startswith("Namespace(compile=True) ")
     assert result.stdout.strip().endswith("given.py', '5', '--comp', '--seed=2']")
 
 
@@ -220,7 +217,6 @@ def test_names_of_other_options_are_left_to_them() -> None:
     text = script({**OTHERS["a class of constants"], "documentation": "compile: bool = True"})
     after = turn("flags", text).after
     assert 'flags.add_argument("--lean-compile"' in after
-    assert 'flags.add_argument("--cudagraphs"' in after
 
 
 @pytest.mark.parametrize("rewrite", REWRITES, ids=str)
@@ -241,4 +237,4 @@ def test_rewrite(rewrite: Rewrite) -> None:
 def test_arguments_that_are_kept_are_told_of_the_flags(line: str, told: bool) -> None:
     step = turn("flags", script({"report": f"{line}\nprint(iteration, global_step)"}))
     assert isinstance(step.outcome, Applied)
-    assert any("keeps all arguments: --compile and --cudagraphs" in note for note in step.outcome.notes) == told
+    assert any("keeps all arguments, and the new flags" in note for note in step.outcome.notes) == told

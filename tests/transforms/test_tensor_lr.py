@@ -7,14 +7,13 @@ from scripts import PARTS, edited, script
 
 from transformer import Applied, Skipped, convert
 
-IN_A_FLAG = "if args.compile or args.cudagraphs:"
-PLACE = ', device=device if args.cudagraphs else "cpu"'
+IN_A_FLAG = "if args.compile:"
 REASON = "# A compiled update reads the rate from a tensor; an eager one is faster with the float"
 TENSORS = """
 {flag}
     {reason}
     for group in {optimizer}.param_groups:
-        group["lr"] = torch.tensor(group["lr"], dtype=torch.float64{place})
+        group["lr"] = torch.tensor(group["lr"], dtype=torch.float64)
 """
 
 
@@ -48,8 +47,8 @@ def indent(text: str) -> str:
     return textwrap.indent(text, "    ")
 
 
-def tensors(name: str = "optimizer", place: str = PLACE) -> str:
-    return TENSORS.format(flag=IN_A_FLAG, reason=REASON, optimizer=name, place=place)
+def tensors(name: str = "optimizer") -> str:
+    return TENSORS.format(flag=IN_A_FLAG, reason=REASON, optimizer=name)
 
 
 def optimizer(made: str, *arguments: str, name: str = "optimizer") -> str:
@@ -57,7 +56,7 @@ def optimizer(made: str, *arguments: str, name: str = "optimizer") -> str:
 
 
 LR = "lr=args.learning_rate"
-ADAM = {"optimizer": optimizer("optim.Adam", "agent.parameters()", LR, "eps=1e-5", "capturable=args.cudagraphs")}
+ADAM = {"optimizer": optimizer("optim.Adam", "agent.parameters()", LR, "eps=1e-5")}
 GROUPS = """
     optimizer = optim.Adam(
         [
@@ -74,29 +73,15 @@ GROUPS_AFTER = """
             {"params": agent.critic.parameters(), "lr": 3e-2},
         ],
         lr=args.learning_rate,
-        capturable=args.cudagraphs,
     )
-    if args.compile or args.cudagraphs:
+    if args.compile:
         # A compiled update reads the rate from a tensor; an eager one is faster with the float
         for group in optimizer.param_groups:
-            group["lr"] = torch.tensor(group["lr"], dtype=torch.float64, device=device if args.cudagraphs else "cpu")
+            group["lr"] = torch.tensor(group["lr"], dtype=torch.float64)
 """
 
 LOADED = """
-    if args.compile or args.cudagraphs:
-        # A checkpoint may hold the rate as a float
-        for group in optimizer.param_groups:
-            group["lr"] = torch.as_tensor(group["lr"], dtype=torch.float64, device=device if args.cudagraphs else "cpu")
-    if args.cudagraphs:
-        # A checkpoint may be that of a run without CUDA graphs, with the counts of steps on the host
-        for group in optimizer.param_groups:
-            group["capturable"] = True
-        for state in optimizer.state.values():
-            state["step"] = torch.as_tensor(state["step"], dtype=torch.float32, device=device)
-"""
-ON_CPU = {"optimizer": f"optimizer = optim.Adam(agent.parameters(), {LR}, eps=1e-5)" + tensors(place="")}
-LOADED_IN_LOOP = """
-    if args.compile or args.cudagraphs:
+    if args.compile:
         # A checkpoint may hold the rate as a float
         for group in optimizer.param_groups:
             group["lr"] = torch.as_tensor(group["lr"], dtype=torch.float64)
@@ -146,17 +131,8 @@ REWRITES = [
     Rewrite(
         "a state that is loaded in the training loop",
         {"head": f"if iteration == 2:\n    {LOAD}"},
-        {**ON_CPU, **FILLED, **READ, "head": f"if iteration == 2:\n    {LOAD}{LOADED_IN_LOOP.rstrip()}"},
-        ("a checkpoint is loaded in the training loop", "a checkpoint's rates become tensors"),
-    ),
-    Rewrite(
-        "a state that is loaded, where the rate stays what it is",
-        {"before_loop": LOAD, "anneal": "print(iteration)", "report": "print(global_step, np.mean(clipfracs))"},
-        {
-            "optimizer": f"optimizer = optim.Adam(agent.parameters(), {LR}, eps=1e-5, capturable=args.cudagraphs)",
-            "before_loop": LOAD + LOADED[LOADED.index("\n    if args.cudagraphs") :].replace("\n    ", "\n"),
-        },
-        brief="--cudagraphs: optimizers can be captured",
+        {**ADAM, **FILLED, **READ, "head": f"if iteration == 2:\n    {LOAD}{LOADED.rstrip()}"},
+        ("a checkpoint's rates become tensors",),
     ),
     Rewrite(
         "imported by its own name",
@@ -164,7 +140,7 @@ REWRITES = [
             "optimizer": "optimizer = Adam(agent.parameters(), lr=args.learning_rate)",
             "third_party": "from torch.optim import Adam",
         },
-        {"optimizer": optimizer("Adam", "agent.parameters()", LR, "capturable=args.cudagraphs"), **FILLED, **READ},
+        {"optimizer": optimizer("Adam", "agent.parameters()", LR), **FILLED, **READ},
     ),
     Rewrite(
         "AdamW, renamed, the rate second",
@@ -175,9 +151,7 @@ REWRITES = [
             "report": 'print(opt.param_groups[0]["lr"], np.mean(clipfracs))',
         },
         {
-            "optimizer": optimizer(
-                "torch.optim.AdamW", "agent.parameters()", LR[3:], "capturable=args.cudagraphs", name="opt"
-            ),
+            "optimizer": optimizer("torch.optim.AdamW", "agent.parameters()", LR[3:], name="opt"),
             "anneal": f"for g in opt.param_groups:\n{indent(filled(GROUP_RATE, 'args.learning_rate / iteration'))}",
             "report": 'print(float(opt.param_groups[0]["lr"]), np.mean(clipfracs))',
         },
@@ -186,9 +160,7 @@ REWRITES = [
         "RMSprop",
         {"optimizer": "optimizer = optim.RMSprop(agent.parameters(), lr=args.learning_rate, alpha=0.9)"},
         {
-            "optimizer": optimizer(
-                "optim.RMSprop", "agent.parameters()", LR, "alpha=0.9", "capturable=args.cudagraphs"
-            ),
+            "optimizer": optimizer("optim.RMSprop", "agent.parameters()", LR, "alpha=0.9"),
             **FILLED,
             **READ,
         },
@@ -234,16 +206,6 @@ REWRITES = [
             "anneal": f"for g in optimizer.param_groups:\n{indent(filled(GROUP_RATE, f'{GROUP_RATE} * 0.9'))}",
             **READ,
         },
-    ),
-    Rewrite(
-        "no annealing: only capturable",
-        {"anneal": ""},
-        {
-            "optimizer": """
-                optimizer = optim.Adam(agent.parameters(), lr=args.learning_rate, eps=1e-5, capturable=args.cudagraphs)
-            """
-        },
-        brief="--cudagraphs: optimizers can be captured",
     ),
 ]
 
@@ -332,8 +294,8 @@ NOOPS = [
         kind="not needed",
     ),
     NoOp(
-        "Adam without annealing that is fused or capturable already",
-        {"optimizer": "optimizer = optim.Adam(agent.parameters(), lr=1e-3, capturable=True)", "anneal": ""},
+        "Adam without annealing",
+        {"optimizer": "optimizer = optim.Adam(agent.parameters(), lr=1e-3)", "anneal": ""},
         "optimizer: the learning rate never changes and stays a float",
         kind="not needed",
     ),

@@ -104,7 +104,7 @@ def _convert(source: str, asked: Asked, line_length: int, *, as_selected: bool) 
     try:
         with _without_collections():
             if as_selected:
-                return _run(source, replace(asked, captures=True), line_length)
+                return _run(source, asked, line_length, as_selected=True)
             return _with_the_object(_run(source, asked, line_length), source, asked, line_length)
     except RecursionError:
         return Conversion(source, (), (at(None, "LC008", "the file is nested too deeply"),))
@@ -159,8 +159,8 @@ class _Fewer(Exception):
     """Fewer transforms apply than required."""
 
 
-def _run(source: str, asked: Asked, line_length: int, at_least: int = 0) -> Conversion:
-    """Run through the transforms, and once more without `--cudagraphs`, or any flag, if nothing needs it.
+def _run(source: str, asked: Asked, line_length: int, at_least: int = 0, *, as_selected: bool = False) -> Conversion:
+    """Run through the transforms; unless they were selected by name, once more without those that gain nothing.
 
     Raises:
         _Fewer: fewer than `at_least` of them apply; raised as soon as that is known.
@@ -195,21 +195,15 @@ def _run(source: str, asked: Asked, line_length: int, at_least: int = 0) -> Conv
         diagnostics += turn.warnings
     if sum(s.applied for s in steps) < at_least:
         raise _Fewer
-    graphs = next((s for s in steps if s.transform is cudagraphs.INFO), None)
-    without_graphs = asked.captures is None and "cudagraphs" in state.history.flags and not (graphs and graphs.applied)
-    if without_graphs:
-        asked = replace(asked, captures=False)
-    if asked.captures is not True and state.history.flags and _prepared_for_nothing(steps):
+    if not as_selected and state.history.flags and _prepared_for_nothing(steps):
         return _unprepared(source, asked, line_length, steps)
-    known = {graphs.transform.name: graphs.outcome} if graphs is not None and without_graphs else {}
-    if asked.captures is not True and _rates_for_nothing(steps, state.history):
+    if not as_selected and _rates_for_nothing(steps, state.history):
         name = tensor_lr.INFO.name
-        known[name] = Skipped("update() is not compiled, and takes the rate as it is", "not needed")
-        asked = replace(asked, transforms=asked.transforms - {name})
-    if known:
-        again = _run(source, asked, line_length)
-        steps = [replace(s, outcome=known.get(s.transform.name, s.outcome)) for s in again.steps]
-        return replace(again, steps=tuple(steps))
+        again = _run(source, replace(asked, transforms=asked.transforms - {name}), line_length)
+        kept = Skipped("update() is not compiled, and takes the rate as it is", "not needed")
+        return replace(
+            again, steps=tuple(replace(s, outcome=kept) if s.transform.name == name else s for s in again.steps)
+        )
     if alone is not None:
         outcomes = (s.outcome for s in steps if s.transform is UPDATE.info)
         held = "; ".join(o.reason for o in outcomes if isinstance(o, Skipped) and o.chosen)

@@ -22,6 +22,18 @@ class Function:
 
 
 @dataclass(frozen=True)
+class Capturable:
+    """What the step of an optimizer needs before a CUDA graph can hold it."""
+
+    argument: bool
+    """Whether its constructor must be given `capturable`."""
+    rate: bool
+    """Whether its rate must be on the device."""
+    loads: int
+    """How often a checkpoint's state is loaded into it."""
+
+
+@dataclass(frozen=True)
 class Asked:
     """What the user requested of the conversion."""
 
@@ -29,8 +41,6 @@ class Asked:
     """The names of the transforms to apply."""
     target: str = "any"
     """The device that the script will run on, cpu or cuda; None for either."""
-    captures: bool | None = None
-    """Whether a CUDA graph holds any part of the script; None if no run has determined it."""
     held: Callable[[str], str | None] = field(default=lambda text: None, compare=False)
     """Why a state of the script must not be, if for any reason."""
 
@@ -57,8 +67,8 @@ class History:
     target_updates: tuple[str, ...] = ()
     """Off-policy: functions without arguments or results that update the target networks."""
     flags: Mapping[str, str] = field(default_factory=dict)
-    """For each flag (compile; if requested cudagraphs, measure_burnin, env_workers, precision) the expression that
-    reads it."""
+    """For each flag the expression that reads it: compile; if requested measure_burnin, env_workers, precision; if a
+    graph holds anything cudagraphs."""
     unsteady: Mapping[str, str] = field(default_factory=dict)
     """Networks of which more than the parameters' values may change, each with the reason."""
     restructured: Mapping[str, str] = field(default_factory=dict)
@@ -106,7 +116,11 @@ class History:
     step_counter: str | None = None
     """The counter of environment steps, once the rollout is extracted."""
     capturable: bool = False
-    """Whether every optimizer's step may be captured in a CUDA graph."""
+    """Whether every optimizer's step may be captured in a CUDA graph, once they are given what they need for it."""
+    to_capture: Mapping[str, Capturable] = field(default_factory=dict)
+    """The optimizers that need anything for it, by name."""
+    reloaded: frozenset[str] = frozenset()
+    """The optimizers into which the training loop loads a state, by tensors other than those in a graph."""
     steady_rates: frozenset[str] = frozenset()
     """The optimizers whose learning rate is a tensor, or never changes."""
     present_rates: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -132,11 +146,6 @@ class History:
         """All functions that update, by name, each with its number of backward passes."""
         update = self.functions.get("update")
         return self.updates or ({update.name: self.backwards} if update else {})
-
-    @property
-    def any_flag(self) -> str:
-        """The condition that something is compiled or captured."""
-        return " or ".join(self.flags[flag] for flag in ("compile", "cudagraphs") if flag in self.flags)
 
     def with_function(self, role: str, function: Function) -> History:
         """The history with a function that was extracted for a role."""

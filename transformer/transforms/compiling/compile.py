@@ -31,6 +31,7 @@ from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import ALL, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.compiling.capturable import sets_up_rates
 from transformer.transforms.compiling.flags import reword
 from transformer.values.device.graph_capture import Capture
 from transformer.values.device.python_counters import counted
@@ -117,7 +118,7 @@ def apply(state: State) -> Rewrite:
     if kept is not None:
         add_imports(tree.root, edits, f"from torch._functorch import config as {kept}")
     options, flag = tree.names.fresh("options"), facts.flags["compile"]
-    both = next((s for s in roles.setup if isinstance(s, ast.If) and tree.text(s.test) == facts.any_flag), None)
+    rates = next((s for s in roles.setup if isinstance(s, ast.If) and sets_up_rates(tree, s, flag)), None)
     computing, any_checks = computes_to_check(tree), may_make(roles)
     checks = any_checks and may_make(roles, list(_compiled_nodes(roles, functions)))
     if computing is not None:
@@ -125,15 +126,13 @@ def apply(state: State) -> Rewrite:
             f"{tree.text(computing)} (line {computing.lineno}) keeps what it computes to check its arguments, so it "
             "goes on checking them, which breaks graphs"
         )
-    elif both is not None and checks:  # set up by tensor-lr under either flag
-        edits.after(both.body[-1], render("unchecked"))
+    elif rates is not None and checks:
+        edits.after(rates.body[-1], render("unchecked"))
     network = (facts.policy_target or "").partition(".")[0]
     # Several processes must agree to stop, and a loop whose turns are steps would check in each turn
     per_rollout = roles.kind == "on-policy" and not facts.in_turns and "distribute" not in facts.asked.transforms
     if computing is None and checks and per_rollout and network in roles.modules:
-        either = f"({facts.any_flag})" if " or " in facts.any_flag else facts.any_flag
-        code = render("finite", flags=either, network=network)
-        edits.before(roles.outermost.body[0], code)
+        edits.before(roles.outermost.body[0], render("finite", flag=flag, network=network))
         notes.append(
             f"with a flag on, distributions raise no error for NaN: if {network} becomes NaN, the script stops when "
             "the next iteration begins, and not at once"
@@ -153,7 +152,7 @@ def apply(state: State) -> Rewrite:
         functions=functions,
         kept=kept,
         options=options,
-        checked=both is None and computing is None and checks,
+        checked=rates is None and computing is None and checks,
         gpu=facts.asked.target != "cpu",
         known=_is_known(roles),
         present_rates=present,
@@ -167,7 +166,7 @@ def apply(state: State) -> Rewrite:
         edits.after(above.body[-1], code)
     else:
         edits.before(roles.outermost, f"if {flag}:\n{textwrap.indent(code, '    ')}", gap=1)
-    unchecked = not any_checks or (both is not None and computing is None)
+    unchecked = not any_checks or (rates is not None and computing is None)
     compiled = [n for n, passes in {**updates, **facts.auxiliary}.items() if passes and n in functions]
     trained = any(name not in facts.small_updates for name in compiled)
     alone = None if compiled and acting else "the policy" if acting else "the update" if compiled else None

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from dataclasses import replace
 
 from transformer.facts.torch_api import optimizers
 from transformer.recognition.history import Function
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_imports
-from transformer.syntax.query import calls_method, walk
+from transformer.syntax.query import calls_method, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import BOTH, ON_CPU, NotNeeded, Rewrite, Skip, Transform, TransformInfo
-from transformer.transforms.compiling.flags import reword
+from transformer.transforms.compiling.capturable import make_capturable
+from transformer.transforms.compiling.flags import add_flag
 from transformer.values.device.graph_capture import Capture
 from transformer.values.minibatch_sizes import Unshown, evenness
 from transformer.values.networks.distributions import computes_to_check
@@ -78,17 +80,25 @@ def apply(state: State) -> Rewrite:
     notes = tuple(f"{name}() is not captured: {why}" for name, why in reasons.items() if why)
     if all(reasons.values()):
         raise Skip("; ".join(notes) or "no function")
-    if "cudagraphs" not in facts.flags:
-        raise Skip("the script has no flag for it")
     update = facts.functions.get("update")
     captured = [name for name, why in reasons.items() if why is None]
+    roles_of = {facts.policy: "policy", getattr(facts.functions.get("gae"), "name", None): "advantages"}
+    parts = {*(roles_of.get(name, "policy" if name in facts.step_networks else "update") for name in captured)}
+    held = [part for part in ("policy", "advantages", "update") if part in parts]
+    flag = add_flag(state, edits, "cudagraphs", **_help(held))
+    if flag is None:
+        raise Skip("the script has no arguments to which its flag could be added")
+    make_capturable(state, edits, flag, steps=any(name in facts.all_updates for name in captured))
+    for stmt in statements(roles.outermost.body):
+        if isinstance(stmt, ast.If) and (compiled := _stops_at_nan(roles.tree, stmt, facts.flags["compile"])):
+            edits.replace(stmt, roles.tree.splice(stmt, [(compiled, f"({facts.flags['compile']} or {flag})")]))
     act = facts.act if facts.policy in captured else None  # under --compile, steps call it instead of the policy
     apart = {update and update.name, act and facts.policy}
     edits.before(
         roles.outermost,
         render(
             "cudagraphs",
-            flag=facts.flags["cudagraphs"],
+            flag=flag,
             checked=not facts.unchecked,
             device=roles.device if facts.asked.target == "any" else None,
             device_type=roles.device_type,
@@ -102,21 +112,22 @@ def apply(state: State) -> Rewrite:
         gap=1,
     )
     add_imports(state.tree.root, edits, "from tensordict.nn import CudaGraphModule")
-    roles_of = {facts.policy: "policy", getattr(facts.functions.get("gae"), "name", None): "advantages"}
-    parts = {*(roles_of.get(name, "policy" if name in facts.step_networks else "update") for name in captured)}
-    known = ("policy", "advantages", "update") if roles.kind == "on-policy" else ("policy", "update")
-    held = [part for part in known if part in parts]
-    told = (_help(known), _help(held))
-    reword(state.tree, edits, dict(zip(*told, strict=True)))  # the help was written before this was known
     brief = f"--cudagraphs: graphs of {' and '.join(held)} only" if notes else ""
-    return Rewrite(edits, left=notes, brief=brief)
+    return Rewrite(edits, replace(facts, flags={**facts.flags, "cudagraphs": flag}), left=notes, brief=brief)
 
 
-def _help(parts: Sequence[str]) -> tuple[str, str]:
-    """The help of the flag if these parts are captured, short and long."""
+def _help(parts: Sequence[str]) -> dict[str, str]:
+    """What the help of the flag says if these parts are captured: what is replayed, and that it is."""
     the, *others = [f"the {part}" for part in parts]
     listed = [" and ".join(filter(None, (", ".join(p[:-1]), p[-1]))) for p in (parts, [the, *others])]
-    return f"replay {listed[0]} as CUDA graphs", f"{listed[1]} {'are' if others else 'is'} replayed as CUDA graphs"
+    return {"replayed": listed[0], "are_replayed": f"{listed[1]} {'are' if others else 'is'} replayed"}
+
+
+def _stops_at_nan(tree: Tree, stmt: ast.If, flag: str) -> ast.expr | None:
+    """The flag in a condition that `compile` has written: whether a network's parameters are no longer finite."""
+    both = stmt.test.values if isinstance(stmt.test, ast.BoolOp) else []
+    finite = len(both) == 2 and any(calls_method(n, "isfinite") for n in walk(both[1]))
+    return both[0] if finite and tree.text(both[0]) == flag else None
 
 
 def _named_device(tree: Tree) -> ast.Call | None:
@@ -191,6 +202,8 @@ def _not_capturable(roles: Roles) -> str:
         line = f"line {optimizer.stmt.lineno} makes {optimizer.name}"
         if optimizer.kind not in CAPTURABLE:
             return f"{line}, of a kind that cannot be captured: Adam can"
+        if optimizer.name in roles.history.reloaded:
+            return f"the training loop loads a checkpoint into {optimizer.name}"
         if roles.tree.scope_of(optimizer.stmt) is not roles.scope:
             return f"{line} in another function than the training loop's: make it above the loop"
     return "its optimizer cannot be captured"

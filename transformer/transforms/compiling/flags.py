@@ -1,4 +1,4 @@
-"""Add the flags `compile` and `cudagraphs` to the script's own arguments, or parse them separately."""
+"""Add the flag `compile` to the script's own arguments, or parse it separately."""
 
 from __future__ import annotations
 
@@ -24,31 +24,28 @@ from transformer.values.reports import is_report
 
 INFO = TransformInfo(
     name="flags",
-    brief="--compile, --cudagraphs",
-    summary="add --compile and --cudagraphs to the script's own arguments",
+    brief="--compile",
+    summary="add --compile to the script's own arguments",
     applies=(
-        "to any script of which something is compiled and that compiles nothing itself. The flags are added to "
+        "to any script of which something is compiled and that compiles nothing itself. The flag is added to "
         "arguments defined by argparse or tyro in a known way, and otherwise parsed separately"
     ),
     safety=(
-        "The new arguments default to off and nothing reads them yet, so the script runs as before. If it defines no "
-        "arguments to which they could be added, they are removed from the command line before anything else reads it."
+        "The new argument defaults to off and nothing reads it yet, so the script runs as before. If it defines no "
+        "arguments to which it could be added, it is removed from the command line before anything else reads it."
     ),
-    costs="Without flags nothing can be compiled: leave out what the script compiles itself.",
+    costs="Without a flag nothing can be compiled: leave out what the script compiles itself.",
     needs=(),
     before="@dataclass\nclass Args:\n    seed: int = 1",
-    after=("@dataclass\nclass Args:\n    seed: int = 1\n    compile: bool = False\n    cudagraphs: bool = False"),
+    after=("@dataclass\nclass Args:\n    seed: int = 1\n    compile: bool = False"),
     prepares=True,
 )
 
 
 def _wanted(asked: Asked, roles: Roles) -> list[str]:
-    """The flags that later code reads; off-policy no gain is shown, and no graph holds an update alone."""
+    """The flags that later code reads; off-policy no gain is shown."""
     measured = "measure" in asked.transforms and roles.kind == "on-policy"
-    captures = roles.device is not None if asked.captures is None else asked.captures
-    graphs = asked.target != "cpu" and captures and roles.kind != "update"
-    read = {"compile": True, "cudagraphs": graphs, "measure_burnin": measured}
-    return [flag for flag, is_read in read.items() if is_read]
+    return ["compile", "measure_burnin"] if measured else ["compile"]
 
 
 @dataclass(frozen=True)
@@ -70,15 +67,14 @@ def apply(state: State) -> Rewrite:
     compiling = own_compiling(state.tree)
     if compiling is not None:
         raise Skip(f"line {compiling.lineno} already uses torch.compile")
-    rollouts = state.roles.kind == "on-policy"
     edits, wanted = Edits(state.source), _wanted(state.history.asked, state.roles)
     read = _join(state, edits, wanted)
     if read_beside := read is None:
-        reader, flags = _beside(state.tree, edits, wanted, rollouts)
+        reader, flags = _beside(state.tree, edits, wanted)
         read = {flag: f"{reader}.{name}" for flag, name in flags.items()}
     added = [f"--{flag}" for flag in read]
-    saved, are = None if read_beside else _saved(state.tree), "are" if added[1:] else "is"
-    notes = [f"line {saved.lineno} keeps all arguments: {' and '.join(added)} {are} among them"] if saved else []
+    saved = None if read_beside else _saved(state.tree)
+    notes = [f"line {saved.lineno} keeps all arguments, and the new flags with them"] if saved else []
     return Rewrite(edits, replace(state.history, flags=read), tuple(notes), brief=" and ".join(added))
 
 
@@ -93,24 +89,30 @@ def _saved(tree: Tree) -> ast.Call | None:
     return None
 
 
-def _join(state: State, edits: Edits, wanted: Sequence[str]) -> dict[str, str] | None:
+def _join(state: State, edits: Edits, wanted: Sequence[str], **said: str) -> dict[str, str] | None:
     """Add flags to the script's own arguments; returns what reads each, or None if none are defined in a known way."""
     definition = _dataclass(state.tree) or _argparse(state.tree)
     reader = _reader(state.roles, definition.fields) if definition else None
     if definition is None or reader is None:
         return None
-    flags, rollouts = _flag_names(wanted, definition.fields), state.roles.kind == "on-policy"
-    edits.after(definition.last, render(definition.template, names=flags, rollouts=rollouts, **definition.values))
+    flags = _flag_names(wanted, definition.fields)
+    edits.after(definition.last, render(definition.template, names=flags, **said, **definition.values))
     return {flag: f"{reader}.{name}" for flag, name in flags.items()}
 
 
-def add_flag(state: State, edits: Edits, flag: str) -> str | None:
+def add_flag(state: State, edits: Edits, flag: str, **said: str) -> str | None:
     """Add one more flag to those that this transform added, or to the script's own arguments.
+
+    Args:
+        state: the script.
+        edits: where to add it.
+        flag: its name.
+        said: what its help says.
 
     Returns:
         the expression that reads it; None if there are neither.
     """
-    tree, joined = state.tree, _join(state, edits, [flag])
+    tree, joined = state.tree, _join(state, edits, [flag], **said)
     if joined is not None:
         return joined[flag]
     for read in state.history.flags.values():  # parsed separately
@@ -119,7 +121,7 @@ def add_flag(state: State, edits: Edits, flag: str) -> str | None:
             if calls_method(node, "add_argument") and destination(node) == last:
                 taken = {str(n.value)[2:].replace("-", "_") for n in tree.nodes if _is_option(n)}
                 names = _flag_names([flag], taken)
-                code = render("flags_argparse", parser=tree.text(node.func.value), names=names, rollouts=False)
+                code = render("flags_argparse", parser=tree.text(node.func.value), names=names, **said)
                 edits.after(tree.statement(node), code)
                 return f"{reader}.{names[flag]}"
     return None
@@ -144,13 +146,13 @@ def _flag_names(wanted: Sequence[str], taken: Collection[str]) -> dict[str, str]
     return {flag: flag if flag not in taken else f"lean_{flag}" for flag in wanted}
 
 
-def _beside(tree: Tree, edits: Edits, wanted: Sequence[str], rollouts: bool) -> tuple[str, dict[str, str]]:
+def _beside(tree: Tree, edits: Edits, wanted: Sequence[str]) -> tuple[str, dict[str, str]]:
     """Parse the flags separately, below the imports; returns the name that holds them, and their names."""
     taken = {str(n.value)[2:].replace("-", "_") for n in tree.nodes if _is_option(n)}
     taken |= {n.arg for n in tree.of(ast.arg)}
     taken |= {ast.unparse(n.target) for n in tree.of(ast.AnnAssign)}
     flags, names = tree.names.fresh("flags"), _flag_names(wanted, taken)
-    options = render("flags_argparse", parser=flags, names=names, rollouts=rollouts)
+    options = render("flags_argparse", parser=flags, names=names)
     alone = not _may_read_arguments(tree)
     add_imports(tree.root, edits, "import argparse", *(() if alone else ("import sys",)))
     add_below_imports(tree.root, edits, render("flags_own", flags=flags, options=options, alone=alone))

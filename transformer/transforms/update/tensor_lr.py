@@ -12,6 +12,7 @@ from transformer.facts.python import does
 from transformer.facts.torch_api import optimizers
 from transformer.recognition import kept_optimizers
 from transformer.recognition.arguments import plain_option
+from transformer.recognition.history import Capturable, History
 from transformer.recognition.learning_rate import RateUses
 from transformer.recognition.roles import Optimizer, Roles
 from transformer.state import State
@@ -25,7 +26,7 @@ from transformer.transforms.whole_numbers import may_be_whole, methods_called, v
 INFO = TransformInfo(
     name="tensor-lr",
     brief="the annealed learning rate is a tensor",
-    summary="keep an annealed learning rate in a tensor under the flags; make the optimizer capturable",
+    summary="keep an annealed learning rate in a tensor under the flags",
     applies=(
         "to an optimizer of torch that accepts a tensor as its rate and is made once, above the training loop or by "
         "the constructor of an object that keeps it. All its uses must be known, so that every read and write of its "
@@ -35,10 +36,9 @@ INFO = TransformInfo(
         "Without a flag the rate stays a float. Under --compile or --cudagraphs it is a float64 tensor, which has the "
         "float's precision, and annealing fills it in place: a compiled update reads its current value instead of "
         "being recompiled for every rate. If the minibatch loop sets it, it is a parameter that is not trained, which "
-        "compiled code can write to. Reads go through `float()`, so what is logged or printed stays a float. "
-        "`capturable` is on only under --cudagraphs. An optimizer whose rate may change unseen is left alone, and its "
-        "step is in no graph. RAdam, which computes step lengths from the step count, counts in float64, as Python "
-        "does."
+        "compiled code can write to. Reads go through `float()`, so what is logged or printed stays a float. An "
+        "optimizer whose rate may change unseen is left alone, and its step is in no graph. RAdam, which computes "
+        "step lengths from the step count, counts in float64, as Python does."
     ),
     costs=(
         "The step may stay out of the graph, no CUDA graph holds update(), and if the rate changes, each new one "
@@ -50,10 +50,6 @@ INFO = TransformInfo(
     after=(
         'lr = optimizer.param_groups[0]["lr"]\n'
         'optimizer.param_groups[0]["lr"] = lr.fill_(lrnow) if torch.is_tensor(lr) else lrnow'
-    ),
-    regroups=(
-        "capturable optimizers count their steps in float32 on the device; their first steps are compared with "
-        "ordinary ones within rounding"
     ),
     prepares=True,
 )
@@ -73,30 +69,36 @@ def apply(state: State) -> Rewrite:
     edits = Edits(state.source)
     notes: list[str] = []
     reasons = dict[str, None]()  # each reason once: an optimizer made in many places has one name
-    captured, steady, shared = list[bool](), set[str](), set[ast.AST]()
+    steady, shared = set[str](), set[ast.AST]()
     constant: list[str] = []
+    history = replace(state.history, capturable=bool(state.roles.optimizers))
     for optimizer in state.roles.optimizers:
         try:
-            captured.append(_edit(state, edits, optimizer, shared, notes, constant))
+            history = _edit(state, edits, history, optimizer, shared, notes, constant)
             steady.add(optimizer.name)
         except Skip as skip:
-            captured.append(False)
+            history = replace(history, capturable=False)
             reasons[f"{optimizer.name}: {skip}"] = None
-    history = replace(state.history, steady_rates=frozenset(steady))
+    history = replace(history, steady_rates=frozenset(steady))
     told = [*([f"{', '.join(constant)}: {CONSTANT}"] if constant else []), *notes]
     if not edits:
         kind = NotNeeded if told and not reasons else Skip
         raise kind("; ".join([*reasons] or told) or "no optimizer made by torch.optim was found", history)
-    history = replace(history, capturable=bool(captured) and all(captured))
     if constant and len(constant) + len(reasons) == len(state.roles.optimizers):  # no rate became a tensor
-        return Rewrite(edits, history, tuple(notes), tuple(reasons), brief="--cudagraphs: optimizers can be captured")
+        return Rewrite(edits, history, tuple(notes), tuple(reasons), brief="--compile: optimizers count in float64")
     return Rewrite(edits, history, tuple(told), tuple(reasons))
 
 
 def _edit(
-    state: State, edits: Edits, optimizer: Optimizer, shared: set[ast.AST], notes: list[str], constant: list[str]
-) -> bool:
-    """Edit one optimizer, and once what it shares with others; whether a CUDA graph may then capture its step.
+    state: State,
+    edits: Edits,
+    history: History,
+    optimizer: Optimizer,
+    shared: set[ast.AST],
+    notes: list[str],
+    constant: list[str],
+) -> History:
+    """Edit one optimizer, and once what it shares with others; returns what later transforms need to know.
 
     Notes for the reader are added to `notes`, and the optimizer's name to `constant` if its rate never changes.
 
@@ -119,7 +121,7 @@ def _edit(
             raise Skip(f"it is made in a function, and {optimizer.kind}'s step count must be kept in float64")
         if _is_left_alone(roles, optimizer):
             constant.append(optimizer.name)
-            return False
+            return replace(history, capturable=False)
         why = kept_optimizers.obstacle(roles, optimizer, (roles.outermost,), exact=False)
         if why is not None:
             raise Skip(f"it is made in a function, and {why}")
@@ -142,38 +144,26 @@ def _edit(
         raise Skip(f"line {uses.loads[0].lineno} loads its step count, which {optimizer.kind} needs in float64")
     inside = set(walk(roles.outermost))
     replaced = any(stmt in inside for stmt in uses.loads)  # by tensors other than those in a graph
-    cudagraphs = state.history.flags.get("cudagraphs")
-    device = roles.device if cudagraphs and not elsewhere else None
+    device = roles.device if not elsewhere else None
     # On a CPU, the device of a script without one, step() rejects capturable optimizers
     own = replaced or uses.kept_state or given & {"capturable", "fused"}
     capturable = bool(device) and optimizer.kind in CAPTURABLE and not own
-    extra = [f"capturable={cudagraphs}"] if capturable else []
-    place = f', device={device} if {cudagraphs} else "cpu"' if device and (capturable or not uses.loads) else ""
     group = tree.names.fresh("group")
     loaded: dict[str, str | bool | None] = {"optimizer": optimizer.name, "group": group}
-    captured = (
-        render(
-            "capturable_loaded",
-            **loaded,
-            state=tree.names.fresh("state"),
-            flag=cudagraphs,
-            place=f", device={device}",
-        )
-        if capturable and uses.loads
-        else ""
-    )
     if replaced:
-        notes.append(f"{optimizer.name}: a checkpoint is loaded in the training loop, its step is not captured")
-    loaded |= {"flags": state.history.any_flag, "counting": counting, "p": tree.names.fresh("p")}
+        history = replace(history, reloaded=history.reloaded | {optimizer.name})
+    rate_moves = changing and bool(device) and (capturable or not uses.loads)
+    if capturable or rate_moves:
+        needs = Capturable(capturable, rate_moves, len(uses.loads))
+        history = replace(history, to_capture={**history.to_capture, optimizer.name: needs})
+    counts_nothing = optimizer.kind == "SGD" and not replaced and not changing
+    history = replace(history, capturable=history.capturable and (capturable or counts_nothing))
+    loaded |= {"flag": state.history.flags["compile"], "counting": counting, "p": tree.names.fresh("p")}
     if not changing:
-        if extra:
-            _add_arguments(tree, edits, optimizer, extra)
         if counting:
             edits.after(made, render("tensor_lr", **loaded, changing=False))
-        for stmt in uses.loads if captured else ():
-            edits.after(stmt, captured)
         constant.append(optimizer.name)
-        return capturable or (optimizer.kind == "SGD" and not replaced)
+        return history
     given_rates = [*optimizer.call.args[1:2], *(k.value for k in optimizer.call.keywords if k.arg == "lr")]
     for value in (*given_rates, *(stmt.value for stmt, _ in (*uses.writes, *uses.others))):
         if _may_be_tensor(roles, value, uses.reads):
@@ -188,23 +178,17 @@ def _edit(
             raise Skip(f"line {target.lineno} computes the target of the rate, which must not be evaluated twice")
     if any(k.arg == "foreach" for k in optimizer.call.keywords):
         raise Skip("foreach=True accepts a tensor learning rate only if the optimizer is capturable")
-    if extra:
-        _add_arguments(tree, edits, optimizer, extra)
     # What the script prints of it must stay a float
     in_update = _in_update(roles)
     written = any(stmt in in_update for stmt, _ in (*uses.writes, *uses.others))
-    loaded |= {
-        "place": place,
-        "written": written,
-        "again": elsewhere,
-    }  # training may start several times
+    loaded |= {"written": written, "again": elsewhere}  # training may start several times
     tensor = render("tensor_lr", **loaded, changing=True)
     if elsewhere:
         edits.before(roles.outermost, tensor, gap=1)
     else:
         edits.after(made, tensor)
     for stmt in uses.loads:
-        edits.after(stmt, render("tensor_lr_loaded", **loaded) + captured)
+        edits.after(stmt, render("tensor_lr_loaded", **loaded))
     if uses.loads:
         notes.append(f"{optimizer.name}: a checkpoint's rates become tensors")
     for stmt, target in (*uses.writes, *uses.others):
@@ -219,7 +203,7 @@ def _edit(
         if read not in shared:
             edits.substitute(read, f"float({tree.text(read)})")
     shared.update(uses.reads, (stmt for stmt, _ in uses.others))
-    return capturable
+    return history
 
 
 def _may_be_tensor(roles: Roles, value: ast.AST, reads: Sequence[ast.expr]) -> bool:
@@ -297,14 +281,6 @@ def _is_left_alone(roles: Roles, optimizer: Optimizer) -> bool:
         elif isinstance(node, ast.Constant) and node.value == attribute:
             return False
     return "." in optimizer.name
-
-
-def _add_arguments(tree: Tree, edits: Edits, optimizer: Optimizer, extra: list[str]) -> None:
-    call, stmt = optimizer.call, optimizer.stmt
-    args = [tree.text(a) for a in call.args]
-    args += [f"{k.arg}={tree.text(k.value)}" for k in call.keywords]
-    prefix = f"{tree.text(stmt.targets[0])} = "
-    edits.replace(stmt, f"{prefix}{tree.text(call.func)}({', '.join([*args, *extra])})")
 
 
 TRANSFORM = Transform(INFO, apply, BOTH)
