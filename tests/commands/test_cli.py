@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -468,6 +470,20 @@ class TestCheck:
         assert result.exit_code == 1
         assert why in result.stderr and f"lean-convert {script} -o {out}" in result.stderr
         assert (out.read_text() if out.exists() else None) == content
+
+    @pytest.mark.parametrize("options", [("--ignore", "shuffle"), ("--target", "cpu"), ()])
+    @pytest.mark.parametrize("edited", [False, True])
+    def test_the_advised_command_makes_it_pass(
+        self, script: Path, tmp_path: Path, options: tuple[str, ...], edited: bool
+    ) -> None:
+        out = tmp_path / "out.py"
+        out.write_text("mine = 1\n" if edited else header.add("old = 1\n", "ppo.py"))
+        advice = run(script, "-o", out, *options, "--check").stderr
+        command = [words for words in re.findall(r"`lean-convert (.*?)`", advice) if not words.startswith("diff ")]
+        assert len(command) == 1
+        assert (f"`lean-convert diff --edits {out}`" in advice) == edited
+        assert run(*shlex.split(command[0])).exit_code == 0
+        assert run(script, "-o", out, *options, "--check").exit_code == 0
 
     def test_it_needs_a_file_to_look_at(self, script: Path) -> None:
         result = run(script, "--check")

@@ -1,6 +1,7 @@
 """The line at the top of a converted script: it has a legal place, detects every edit, and survives CRLF."""
 
 import codecs
+import hashlib
 import re
 from pathlib import Path
 
@@ -38,7 +39,7 @@ ANYTHING = st.text(st.characters(exclude_characters="\0", codec="utf-8"))
 )
 def test_it_stands_below_what_must_come_first(first: str, rest: str) -> None:
     result = header.add(first + rest, "ppo.py", "1.2.3")
-    assert result.startswith(first + "# Converted by lean-convert 1.2.3 from ppo.py, sha256 ")
+    assert result.startswith(first + "# Converted by lean-convert 1.2.3 from ppo.py; digest of this file: ")
     line_end = "\r\n" if "\r\n" in rest else "\n"
     assert result.endswith(line_end + rest)
     found = header.find(result)
@@ -134,3 +135,13 @@ def test_without_it_the_text_is_what_it_was(lines: list[str], end: str, rest: st
     content = end.join([*lines, rest])
     assert header.without(header.add(content, "train.py")) == content.replace("\r\n", "\n")
     assert header.without(content) == content.replace("\r\n", "\n")
+
+
+def test_a_header_in_the_words_of_the_first_release_is_known() -> None:
+    """0.1 wrote `, sha256 ` above what it converted."""
+    before, after = "# Converted by lean-convert 0.1.0 from ppo.py, sha256 ", "\n" + PLAIN
+    digest = hashlib.sha256((before + after).encode()).hexdigest()[: header.DIGITS]
+    assert header.is_unedited(before + digest + after)
+    assert not header.is_unedited(before + digest + after + "y = 2\n")
+    found = header.find(before + digest + after)
+    assert found is not None and found.source_name == "ppo.py"

@@ -16,7 +16,7 @@ import click
 
 from transformer.commands import output
 from transformer.commands.report import UNSAVED, Result, as_json, print_errors, print_report, screen, summary
-from transformer.commands.script_args import ScriptFile
+from transformer.commands.script_args import Remembering, ScriptFile, as_given
 from transformer.commands.selection import selection_options, together_option
 from transformer.conversion.of_file import STDIN
 from transformer.conversion.of_files import Converted, converting
@@ -28,7 +28,7 @@ from transformer.syntax import header, text
 SCRIPT = ScriptFile(exists=True, dir_okay=False, allow_dash=True)
 
 
-@click.command()
+@click.command(cls=Remembering)
 @click.argument(
     "scripts",
     nargs=-1,
@@ -84,13 +84,7 @@ def convert(
     targets = _targets(scripts, file, output_dir) if file or output_dir or not diff else [None] * len(scripts)
     if check and None in targets:
         raise click.UsageError("--check needs a file to compare with; name it with -o or --output-dir")
-    put = (
-        partial(_compare_with_output, together=together)
-        if check
-        else _print_diff
-        if diff
-        else partial(_write, force=force)
-    )
+    put = _compare_with_output if check else _print_diff if diff else partial(_write, force=force)
     try:
         for path in targets:
             if path is not None:
@@ -174,12 +168,18 @@ def _write(result: Result, data: bytes, script: Path | None, *, force: bool) -> 
     return result
 
 
-def _compare_with_output(result: Result, data: bytes, script: Path | None, *, together: Sequence[Path] = ()) -> Result:
+def _compare_with_output(result: Result, data: bytes, script: Path | None) -> Result:
     assert result.output is not None, "asked for"
-    stale = output.staleness(Path(result.output), data)
-    others = [word for file in together for word in ("--with", str(file))]
-    again = shlex.join(["lean-convert", result.script, *others, "-o", result.output])
-    return replace(result, stale=stale and f"{stale}; `{again}` updates it")
+    found = output.staleness(Path(result.output), data)
+    if found is None:
+        return result
+    stale, edited = found
+    again = as_given(without="--check")
+    advice = f"`{again}` writes it"
+    if edited:
+        edits = shlex.join(["lean-convert", "diff", "--edits", result.output])
+        advice = f"`{edits}` shows the edits, `{again} --force` overwrites them"
+    return replace(result, stale=f"{stale}; {advice}")
 
 
 def _print_diff(result: Result, data: bytes, script: Path | None) -> Result:

@@ -102,8 +102,8 @@ def write_all(folder: Path, files: Mapping[str, bytes]) -> list[Path]:
     return done
 
 
-def staleness(target: Path, data: bytes) -> str | None:
-    """How the file `target` differs from `data`, its expected content; None if it does not.
+def staleness(target: Path, data: bytes) -> tuple[str, bool] | None:
+    """How the file `target` differs from `data`, its expected content, and whether by edits; None if it does not.
 
     Raises:
         OutputError: the file cannot be read.
@@ -111,7 +111,7 @@ def staleness(target: Path, data: bytes) -> str | None:
     try:
         current = target.read_bytes()
     except FileNotFoundError:
-        return f"{target} does not exist"
+        return f"{target} does not exist", False
     except OSError as error:
         raise OutputError(f"{target} cannot be read: {error.strerror or error}") from error
     if current == data:
@@ -120,7 +120,7 @@ def staleness(target: Path, data: bytes) -> str | None:
         edited = not header.is_unedited(text.decode(current).content)
     except text.NotText:
         edited = True
-    return f"{target} {'was edited' if edited else 'is out of date'}"
+    return f"{target} {'was edited' if edited else 'is out of date'}", edited
 
 
 def write_stdout(data: bytes) -> None:

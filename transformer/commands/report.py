@@ -119,7 +119,9 @@ class Result:
 
     @property
     def commands(self) -> dict[str, str]:
-        """The shell commands that run the converted script, by hardware."""
+        """The shell commands that run the converted script, by hardware; none if it runs nothing by itself."""
+        if self.conversion.runs_nothing:
+            return {}
         names = self._recommended
         run = ["python", self.output or UNSAVED]
         options = dict(self.conversion.options)
@@ -244,13 +246,18 @@ def print_report(console: Console, results: Sequence[Result], *, verbose: bool =
             print_line(console, (f"CUDA  {ON_CPU}", "dim"))
         if files := only.not_looked_into:
             print_line(console, (_imports(files, "more may be converted with"), "bold yellow"))
-        if not only.compiles:
+        if only.conversion.runs_nothing:
+            given = shlex.join(["--with", only.script])
+            trains = "this file trains nothing by itself, and in a script that imports it the flags stay off"
+            advice = f"convert the script that trains: lean-convert TRAIN.py {given}"
+            print_line(console, (f"{trains}: {advice}", "bold yellow"))
+        elif not only.compiles:
             print_line(
                 console, ("no update of a network is compiled: expect hardly more speed than from the original", "dim")
             )
         if _imports_tensordict(only.conversion.source) and importlib.util.find_spec("tensordict") is None:
             print_line(console, ("needs ", "dim"), "pip install tensordict")
-        if only.output is not None:
+        if only.output is not None and not only.conversion.runs_nothing:
             use = "next  " if only.compiles else "if you use it anyway  "
             print_line(console, (use, "dim"), shlex.join(["lean-convert", "verify", only.script, only.output]))
 

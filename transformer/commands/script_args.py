@@ -1,12 +1,32 @@
-"""Arguments after `--`, which a command leaves to the script. Imports nothing heavy, so that `run` starts quickly."""
+"""The arguments that commands were given, and those after `--`, which they leave to the script.
+
+Imports nothing heavy, so that `run` starts quickly.
+"""
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import click
 
 _SCRIPT_ARGS = "transformer.script_args"
+_GIVEN = "transformer.given"
+
+
+class Remembering(click.Command):
+    """A command that knows the words that it was given, to tell the user how to repeat it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keep the words, and parse them."""
+        ctx.meta[_GIVEN] = tuple(args)
+        return super().parse_args(ctx, args)
+
+
+def as_given(*, without: str) -> str:
+    """The running command, as a shell takes it, without one of its flags."""
+    given: tuple[str, ...] = click.get_current_context().meta.get(_GIVEN, ())
+    return shlex.join(["lean-convert", *(word for word in given if word != without)])
 
 
 class WithScriptArgs(click.Command):

@@ -164,6 +164,17 @@ class Conversion:
         lost = [name for name in before if name not in after]
         return tuple(name for name in lost if name.partition(".")[0] not in lost or "." not in name)
 
+    @cached_property
+    def runs_nothing(self) -> bool:
+        """Whether the original only defines what other files import: run by itself, it trains nothing."""
+        body = parse(self.original).body
+        kinds = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+        defined = {stmt.name for stmt in body if isinstance(stmt, kinds)}
+        others = [stmt for stmt in body if not isinstance(stmt, (*kinds, ast.Import, ast.ImportFrom))]
+        inside = [node for stmt in others for node in ast.walk(stmt)]
+        runs = any(isinstance(n, (ast.For, ast.While)) or (isinstance(n, ast.Name) and n.id in defined) for n in inside)
+        return bool(defined) and not runs
+
     @property
     def states(self) -> tuple[str, ...]:
         """The original, then the script after each applied transform."""

@@ -21,7 +21,8 @@ DIGITS = 12
 
 _HEADER = re.compile(
     r"(?:[ \t\f]*(?:#[^\r\n]*)?[\r\n])*?"  # other comments and blank lines
-    rf"# Converted by lean-convert (?P<version>\S+) from (?P<source>\S+), sha256 (?P<digest>[0-9a-f]{{{DIGITS}}})"
+    r"# Converted by lean-convert (?P<version>\S+) from (?P<source>\S+?)"
+    rf"(?:; digest of this file: |, sha256 )(?P<digest>[0-9a-f]{{{DIGITS}}})"  # the second as before 0.2
     r"(?![^\r\n])"
 )
 _LINE = re.compile(r"[^\r\n]*(\r\n|\r|\n)")
@@ -76,7 +77,7 @@ def add(content: str, source: str, version: str | None = None) -> str:
     """
     top = _top(content)
     first = _LINE.match(content)
-    before = f"{content[:top]}# Converted by lean-convert {version or running()} from {source}, sha256 "
+    before = f"{content[:top]}# Converted by lean-convert {version or running()} from {source}; digest of this file: "
     after = (first[1] if first else "\n") + content[top:]
     return before + _digest(before + after) + after
 
