@@ -471,7 +471,7 @@ class TestCheck:
         assert why in result.stderr and f"lean-convert {script} -o {out}" in result.stderr
         assert (out.read_text() if out.exists() else None) == content
 
-    @pytest.mark.parametrize("options", [("--ignore", "shuffle"), ("--target", "cpu"), ()])
+    @pytest.mark.parametrize("options", [("--ignore", "shuffle"), ("--force",), ()])
     @pytest.mark.parametrize("edited", [False, True])
     def test_the_advised_command_makes_it_pass(
         self, script: Path, tmp_path: Path, options: tuple[str, ...], edited: bool
