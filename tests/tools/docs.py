@@ -19,7 +19,7 @@ sys.path.append(str(ROOT / "benchmarks"))
 import results_page  # noqa: E402  (stand beside the results that they show)
 import speed_page  # noqa: E402
 
-EXAMPLE = "fixtures/gym_classic_discrete.py"
+EXAMPLE = "fixtures/gymnasium_continuous.py"
 APPLIED = ROOT / "benchmarks" / "results" / "family_applied.json"
 """The transforms that are applied to each script of cleanrl, as benchmarks/family.py saw it."""
 
@@ -133,7 +133,7 @@ def example() -> str:
     """The same lines of a script before and after its conversion, side by side: how it updates."""
     conversion = convert((ROOT / EXAMPLE).read_text(encoding="utf-8"))
     before = _part(conversion.original, "for epoch in", "optimizer.step()", left_out="# ... the losses ...")
-    flags = (("compile", "update_1 = torch.compile("), ("cudagraphs", "update_1 = CudaGraphModule("))
+    flags = (("compile", "update = torch.compile("), ("cudagraphs", "update = CudaGraphModule("))
     behind = [f"if args.{flag}:\n    {_part(conversion.source, line, line)}" for flag, line in flags]
     cells = (before, "\n".join([*behind, "...", _part(conversion.source, "for epoch in", ")")]))
     rows = "</td><td>".join(f"\n\n```python\n{cell}\n```\n\n" for cell in cells)
@@ -163,7 +163,12 @@ def _part(source: str, first: str, last: str, left_out: str = "") -> str:
 
 
 PAGES: dict[Path, dict[str, Callable[[], str]]] = {
-    ROOT / "README.md": {"example": example, "speed": speed_page.readme_table, "age": speed_page.age},
+    ROOT / "README.md": {
+        "example": example,
+        "speed": speed_page.readme_table,
+        "age": speed_page.age,
+        "unseen": results_page.as_they_came,
+    },
     ROOT / "docs" / "transforms.md": {"transforms": transforms_table},
     ROOT / "docs" / "refusals.md": {"diagnostics": diagnostics_table},
     ROOT / "docs" / "migrate.md": {"differences": differences_table},
