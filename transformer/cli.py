@@ -100,6 +100,8 @@ class LazyGroup(click.Group):
             if flag not in OF_CONVERTED:
                 raise
             instead = f"lean-convert ppo.py -o out.py, then python out.py {flag}"
+            if error.ctx is not None and error.ctx.info_name == "run":
+                instead = "run sets it where it helps, and --eager turns it off"
             raise click.UsageError(f"{flag} is a flag of the converted script: {instead}", error.ctx) from None
         except KeyboardInterrupt:
             click.echo("\nInterrupted", err=True)

@@ -523,3 +523,11 @@ def test_an_option_of_convert_alone_is_said_to_be_one(command: str, tmp_path: Pa
     assert result.exit_code == 2
     assert "It is an option of convert" in result.output
     assert "Did you mean" not in result.output
+
+
+@pytest.mark.parametrize("flag", ["--compile", "--cudagraphs"])
+@pytest.mark.parametrize(("command", "advice"), [("run", "--eager turns it off"), ("verify", "python out.py --c")])
+def test_a_flag_of_converted_scripts_is_said_to_be_one(command: str, flag: str, advice: str, script: Path) -> None:
+    result = run(command, script, flag)
+    assert result.exit_code == 2
+    assert f"{flag} is a flag of the converted script" in result.output and advice in result.output

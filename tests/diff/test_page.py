@@ -206,3 +206,16 @@ def test_the_page_counts_as_the_terminal_does_and_gives_each_transform_one_reaso
         for name in one.names:
             section = page.partition(f'<section id="step-{name}"')[2].partition("</section>")[0]
             assert html.escape(one.reason).replace("&#x27;", "&#39;") in re.sub(r"</?code>", "`", section)
+
+
+@pytest.mark.parametrize("ignored", [[], ["shuffle"]])
+def test_the_overview_says_what_the_notes_say(ignored: list[str]) -> None:
+    fixture = next(path for path in FIXTURES if path.name == "gym_classic_discrete.py")
+    conversion = convert(fixture.read_text(), ignore=ignored)
+    page = render_page(conversion, fixture.name)
+    overview = page.partition('<section id="overview"')[2].partition("</section>")[0]
+    noted = [s.transform.name for s in conversion.steps if s.applied and s.outcome.lesser_notes]
+    assert ("shuffle" in noted) == (not ignored)
+    told = overview.partition('<ul class="noted">')[2].partition("</ul>")[0]
+    assert list(dict.fromkeys(re.findall(r'href="#step-([\w-]+)"', told))) == noted
+    assert ("computes the same as the original, but for these notes." in visible(overview)) == bool(noted)

@@ -118,6 +118,12 @@ class Result:
         return "compile" in self._recommended
 
     @property
+    def _stays_on_cpu(self) -> bool:
+        """Whether no CUDA device is known to be used."""
+        graphs = [s.outcome for s in self.conversion.steps if s.transform.name == "cudagraphs"]
+        return not any(isinstance(o, Skipped) and o.left_as_it_was for o in graphs)
+
+    @property
     def commands(self) -> dict[str, str]:
         """The shell commands that run the converted script, by hardware; none if it runs nothing by itself."""
         if self.conversion.runs_nothing:
@@ -129,6 +135,8 @@ class Result:
         if "cudagraphs" in names:
             graphs = [options.get("cudagraphs", "--cudagraphs"), *cuda_arguments(Tree(self.conversion.original))]
             commands["cuda"] = f"{commands['cpu']} {shlex.join(graphs)}"
+        elif "compile" in names and not self._stays_on_cpu:
+            commands["cuda"] = " ".join([commands["cpu"], *cuda_arguments(Tree(self.conversion.original))])
         return commands
 
 
@@ -380,9 +388,13 @@ def _print_steps(console: Console, result: Result, *, verbose: bool) -> None:
     """Print what was applied, one line each; what was left as it was, and why; and how many were not needed."""
     from rich.text import Text
 
-    what, stats = f"{len(result.applied)} transforms applied", result.stats
+    what, stats = f"{len(result.applied)} transform{'s' * (len(result.applied) != 1)} applied", result.stats
     moved = f", {stats.moved} moved" if stats.moved else ""  # fewer than the sum: steps change one another's lines
-    print_line(console, (what, "bold"), f", in the end {stats.added} lines added, {stats.removed} removed{moved}")
+    print_line(
+        console,
+        (what, "bold"),
+        f", in the end {stats.added} line{'s' * (stats.added != 1)} added, {stats.removed} removed{moved}",
+    )
     applied, left, rest = list[tuple[Cell, ...]](), list[tuple[Cell, ...]](), list[tuple[Cell, ...]]()
     held = left_as_it_was(result.conversion)
     shown = {name for one in held for name in one.names}

@@ -13,7 +13,7 @@ from typing import Literal
 import jinja2
 from markupsafe import Markup, escape
 
-from transformer.conversion.result import Conversion, Skipped, Step
+from transformer.conversion.result import Applied, Conversion, Skipped, Step
 from transformer.conversion.together import ONE_FILE
 from transformer.conversion.told import Left, counts, depending, in_general, left_as_it_was
 from transformer.diff.blame import Origin, blame
@@ -175,6 +175,12 @@ def render_page(conversion: Conversion, script: str, verified: Verified | None =
         script=script,
         steps=steps,
         applied=[s for s in steps if s.stats],
+        noted=[
+            (s.transform.name, note)
+            for s in conversion.steps
+            if isinstance(s.outcome, Applied)
+            for note in s.outcome.lesser_notes
+        ],
         left=left,
         told=told,
         depending=depending(conversion),

@@ -152,7 +152,8 @@ def trained_by_a_library(tree: Tree) -> Diagnostic | None:
             library = TRAINERS.get(module.partition(".")[0])
             if library is not None and not (isinstance(node, ast.ImportFrom) and node.level):
                 message = f"{library} trains here: its training loop and update are in the package, not in this file"
-                return at(node, "LC004", message)
+                advice = "Convert a script that has its own loop, such as cleanrl's ppo.py."
+                return at(node, "LC004", message, advice)
     return None
 
 

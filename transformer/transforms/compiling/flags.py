@@ -73,8 +73,9 @@ def apply(state: State) -> Rewrite:
         reader, flags = _beside(state.tree, edits, wanted)
         read = {flag: f"{reader}.{name}" for flag, name in flags.items()}
     added = [f"--{flag}" for flag in read]
-    saved = None if read_beside else _saved(state.tree)
+    saved, alone = None if read_beside else _saved(state.tree), read_beside and not _may_read_arguments(state.tree)
     notes = [f"line {saved.lineno} keeps all arguments, and the new flags with them"] if saved else []
+    notes += ["the script reads no arguments: any other one is now an error"] if alone else []
     return Rewrite(edits, replace(state.history, flags=read), tuple(notes), brief=" and ".join(added))
 
 

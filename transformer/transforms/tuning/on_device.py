@@ -29,7 +29,7 @@ INFO = TransformInfo(
         "and device waited for the device, and kept CUDA graphs from being captured. Random numbers stay where they "
         "are drawn."
     ),
-    costs="What is made on the host is copied each time: pass `device=device` where it is made.",
+    costs="What is made on the host is copied each time: make it there, as by `torch.tensor(x, device=device)`.",
     needs=(),
     before=(
         "mask = (mask < args.update_proportion).type(torch.FloatTensor).to(device)\n"

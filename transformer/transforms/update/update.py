@@ -107,12 +107,19 @@ def _extracted(state: State, region: Region) -> State:
         raise Skip("an optimizer is stepped, but no backward() is called")
     edits = Edits(state.source)
     single = _single_tensors(roles, region)
-    doc = f"Optimize {' and '.join(single) + ' ' if single else ''}on one batch of stored steps."
+    doc = f"Optimize {' and '.join(single) + ' ' if single else ''}on one batch of stored steps{_by(roles, region)}."
     function = extract(state, edits, region.statements, _name(region, single), doc, detach=True)
     _check_graphs(roles, tensors, region, function)
     history = state.history.with_function(function.name, function)
     small = history.small_updates | ({function.name} if single else set())
     return state.after(edits, replace(history, updates={**history.updates, function.name: passes}, small_updates=small))
+
+
+def _by(roles: Roles, region: Region) -> str:
+    """Which optimizers a region steps, if the script has others."""
+    stepped = sorted({unparse(step.func.value) for step in region.steps if isinstance(step.func, ast.Attribute)})
+    others = {optimizer.name for optimizer in roles.optimizers}.difference(stepped)
+    return f", by {' and '.join(stepped)}" if others else ""
 
 
 def _with_clearing(state: State, region: Region) -> tuple[State, Region] | None:
