@@ -372,6 +372,8 @@ class _Checks:
             with suppress(RunFailed):  # logs may come with the end of every so many episodes
                 others = run((), episodes=_short_episodes(self._usual.original))
         if others is None:
+            if not wanted:
+                self._notes.append("Not run with other arguments: the script has none that is known to exercise more.")
             return []
         found = [(others, self._with_other_arguments(others))]
         other, episodes = every_other_switch(kept, self._length.options), _episodes(self._usual.original)
