@@ -1447,7 +1447,7 @@ def _traced_apart(name: str, *, counted: bool, **options: Any) -> float:
     made = getattr(torch.optim, name)
     optimizer, eager = made([ours], lr=0.01, **options), made([theirs], lr=0.01, **options)
     if counted:
-        values = {"optimizer": "optimizer", "group": "group", "p": "p", "flags": "True"}
+        values = {"optimizer": "optimizer", "group": "group", "p": "p", "flag": "True"}
         exec(render("tensor_lr", **values, changing=False, counting=True), {"torch": torch, "optimizer": optimizer})
     optimizer.param_groups[0]["capturable"] = name in optimizers(counting=True)
     step, apart = inspect.unwrap(type(optimizer).step), 0.0

@@ -213,4 +213,4 @@ def test_a_capturable_step_is_taken_as_an_ordinary_one(slip: float, tmp_path: Pa
     assert isinstance(optimizer.param_groups[0]["lr"], torch.Tensor)
     far = {call: relative for _, _, call, _, _, _, _, _, relative, _ in journal.entries["calls"]}
     assert far == {call: pytest.approx(slip - 1, abs=1e-4) for call in range(1, COMPARED + 1)}
-    assert [entry[1] for entry in journal.entries["regrouped"]] == ["tensor-lr"]
+    assert [entry[1] for entry in journal.entries["regrouped"]] == ["cudagraphs"]

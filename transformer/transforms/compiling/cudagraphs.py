@@ -34,7 +34,8 @@ INFO = TransformInfo(
         "constant"
     ),
     safety=(
-        "Without --cudagraphs nothing changes. CudaGraphModule copies the inputs into the graph and clones its "
+        "Without --cudagraphs nothing changes; with it, optimizers are `capturable` where a graph holds their steps. "
+        "CudaGraphModule copies the inputs into the graph and clones its "
         "outputs, so no call sees another's values. A replay runs no Python, so a function is captured only if all "
         "its calls are known to work on the device only and to read nothing that the training loop changes. Inputs "
         "that are not tensors, conditions on a tensor's value, copies from the host, prints, random numbers from the "
@@ -50,6 +51,10 @@ INFO = TransformInfo(
         "if args.cudagraphs:\n    policy = CudaGraphModule(policy, warmup=20)\n"
         "    gae = CudaGraphModule(gae, warmup=20)\n    update = CudaGraphModule(update, warmup=20)\n\n"
         "for iteration in range(1, args.num_iterations + 1):\n    ..."
+    ),
+    regroups=(
+        "capturable optimizers count their steps in float32 on the device; their first steps are compared with "
+        "ordinary ones within rounding"
     ),
 )
 

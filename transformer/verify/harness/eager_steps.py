@@ -56,7 +56,7 @@ class EagerSteps:
     def finish(self) -> None:
         """Record that steps were replaced by the original's."""
         if self._calls:
-            self._journal.add("regrouped", "tensor-lr")
+            self._journal.add("regrouped", "cudagraphs")
         if self._branchless:
             self._journal.add("regrouped", "one-graph")
 
