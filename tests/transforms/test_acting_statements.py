@@ -234,14 +234,28 @@ def test_a_network_that_may_do_more_is_left_alone(line: str) -> None:
         "learner.old_network.add_module('mean', nn.Identity())",
         "list(learner.old_network.modules())[1].append(nn.Identity())",
         "match memory:\n        case Memory(log_probs=kept):\n            pass",
-        "try:\n        memory.clear()\n    except ValueError:\n        pass",
-        "try:\n        memory.clear()\n    except:\n        pass",
     ],
 )
 def test_what_may_change_a_network_unseen_holds_everything_back(line: str) -> None:
     source = edited(("    memory = Memory()\n", f"    memory = Memory()\n    {line}\n"))
     reason = held_back(source).outcome.reason
     assert "so it is not known" in reason or "the rollout does not choose" in reason
+
+
+@pytest.mark.parametrize("caught", [" ValueError", ""])
+def test_what_is_caught_holds_back_only_where_it_may_be_of_what_acts(caught: str) -> None:
+    def tried(code: str, indentation: str) -> str:
+        lines = ("try:", f"    {code}", f"except{caught}:", "    pass")
+        return "".join(f"{indentation}{line}\n" for line in lines)
+
+    begins = "    memory = Memory()\n"
+    converted(edited((begins, begins + tried("memory.clear()", "    "))))
+    acting = tried("learner.old_network.act(np.zeros(3, np.float32), memory)", "    ")
+    for source in (
+        edited(("            memory.clear()\n", tried("memory.clear()", "            "))),
+        edited((begins, begins + acting)),
+    ):
+        assert "catches what a computation may raise" in held_back(source).outcome.reason
 
 
 def test_a_part_that_is_bound_on_one_side_alone_is_not_known_below() -> None:
