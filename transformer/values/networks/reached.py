@@ -801,6 +801,9 @@ class _Way:
 
         An object keeps what it has, so each of its calls goes the same way.
         """
+        made = [self._tree.assigned.get(target) for target in self._tree.attributes_set(func.attr)]
+        if all(isinstance(value, ast.Call) and self._makes_module(value) for value in made):
+            return None
         world = self._roles.get(World)
         things = world.of(func)
         layers = {t for t in things if t.kind == "made" and t.name.startswith("torch.nn.")}
@@ -822,6 +825,10 @@ class _Way:
         if (computed.must | {path}, computed.may | {path}) == (through.must, through.may):
             return through  # there are no other parameters without the layer
         return through if self._chosen(f"{path} is a layer") else computed
+
+    def _makes_module(self, call: ast.Call) -> bool:
+        made = self._tree.constructor(call) is not None
+        return made or (self._tree.qualified(call.func) or "").startswith("torch.nn.")
 
     def _of_object(self, frame: _Frame, target: _Value, call: ast.Call, given: list[_Value], depth: int) -> _Value:
         """The result of calling a network or unknown code."""
