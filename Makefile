@@ -54,11 +54,11 @@ check: lint ## a developer's loop: lint, types, facts, analyses and transforms (
 	  tests/dataflow tests/recognition tests/values tests/transforms -k "not processor" \
 	  $(addprefix --ignore=tests/transforms/test_,checkpoint.py env_workers.py fused_envs.py tune_host.py async_envs.py)
 
-test: lint ## lint, then every test that is neither slow nor needs a GPU
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not gpu"
+test: lint ## lint, then every test that is not slow and needs neither a GPU nor a browser
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not gpu and not browser"
 
-test-slow: $(STAMP) ## the tests that train
-	$(BIN)/python -m pytest -n 2 -m "slow and not gpu"
+test-slow: $(STAMP) ## the tests that train, and those in Chromium
+	$(BIN)/python -m pytest -n 2 -m "(slow or browser) and not gpu"
 
 test-gpu: $(STAMP) ## the tests that need a CUDA device (skipped visibly without one)
 	$(BIN)/python -m pytest -m gpu

@@ -1,6 +1,7 @@
 """`lean-convert advise`: what it says of real scripts, forms and exit codes."""
 
 import json
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,9 @@ from click.testing import CliRunner, Result
 from transformer import cli
 from transformer.advise import advise
 from transformer.commands.advise import NOTHING
+from transformer.conversion import pipeline
 
+CONVERTED_ONCE = cache(pipeline.convert)
 FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
 CONVERTED = sorted((FIXTURES / "converted").glob("*.py"))
 LEFT = {
@@ -28,6 +31,12 @@ for x in batches:
     optimizer.step()
 """
 TRAINS_ELSEWHERE = "from stable_baselines3 import PPO\nPPO('MlpPolicy', env).learn(total_timesteps=10_000)\n"
+
+
+@pytest.fixture(autouse=True)
+def converted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is asked here is what advice says of a conversion, not the conversion."""
+    monkeypatch.setattr(pipeline, "convert", CONVERTED_ONCE)
 
 
 def run(*args: str | Path, stdin: bytes | None = None) -> Result:

@@ -109,7 +109,7 @@ COMPUTES = edited(
     ("work", "low", "high"),
     [
         pytest.param("[a @ a for _ in range(40)]", 0.5, 2.0, marks=pytest.mark.slow),
-        ("[(a @ a).sum().backward() for _ in range(20)]", 0.5, 2.0),
+        pytest.param("[(a @ a).sum().backward() for _ in range(20)]", 0.5, 2.0, marks=pytest.mark.slow),
         pytest.param(
             "torch.nn.functional.conv2d(a.expand(20, 8, 300, 300)[..., :60, :60], a[:64].reshape(-1, 8, 5, 5)[:16])",
             0.3,

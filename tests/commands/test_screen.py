@@ -1,13 +1,17 @@
 """Where there is no terminal, nothing is broken into lines, whatever the command."""
 
+import io
 from dataclasses import replace
 from pathlib import Path
 
+import golden
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
-from transformer import Skipped, cli, convert
-from transformer.commands.report import Result, screen
+from transformer import Skipped, cli
+from transformer.commands.report import Result, print_report, screen
+from transformer.conversion.result import Conversion
 from transformer.transforms.base import ON_CPU, SkipKind
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -54,26 +58,31 @@ def test_a_script_for_the_cpu_says_so_beside_its_commands(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "end", ["", "__all__ = ['train']\n", "if __name__ == '__main__':\n    raise SystemExit('import it')\n"]
+    ("end", "alone"),
+    [
+        ("", True),
+        ("__all__ = ['train']\n", True),
+        ("if __name__ == '__main__':\n    raise SystemExit('import it')\n", True),
+        ("train()\n", False),
+        ("if __name__ == '__main__':\n    run(train)\n", False),
+        ("for seed in range(3):\n    exec(TRAINING)\n", False),
+    ],
 )
-def test_a_file_that_trains_nothing_by_itself_is_told_as_one(tmp_path: Path, end: str) -> None:
-    source = (FIXTURES / "in_train_function.py").read_text(encoding="utf-8")
-    begin = source.index('if __name__ == "__main__":')
-    for name, text in (("whole.py", source), ("part.py", source[:begin] + end)):
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    told = [
-        CliRunner().invoke(cli.main, [str(tmp_path / name), "-o", str(tmp_path / f"lean_{name}")]).stdout
-        for name in ("whole.py", "part.py")
-    ]
-    assert ["trains nothing by itself" in text for text in told] == [False, True]
-    assert ["CPU   python " in text for text in told] == [True, False]
-    assert ["lean-convert verify" in text for text in told] == [True, False]
-    assert f"lean-convert TRAIN.py --with {tmp_path / 'part.py'}" in told[1]
+def test_a_file_that_trains_nothing_by_itself_is_told_as_one(end: str, alone: bool) -> None:
+    conversion = Conversion(f"import torch\n\n\ndef train():\n    pass\n\n\n{end}")
+    result = Result("part.py", conversion, output="lean.py")
+    file = io.StringIO()
+    print_report(Console(file=file, width=200), [result])
+    report = file.getvalue()
+    assert ("trains nothing by itself" in report) == alone
+    assert ("lean-convert TRAIN.py --with part.py" in report) == alone
+    assert ("CPU   python " in report) != alone
+    assert ("lean-convert verify" in report) != alone
 
 
 @pytest.mark.parametrize(("kind", "on_cuda"), [("left as it was", True), ("not needed", False)])
 def test_a_script_of_which_no_graph_holds_anything_may_still_train_on_cuda(kind: SkipKind, on_cuda: bool) -> None:
-    done = convert((FIXTURES / "gym_classic_discrete.py").read_text(encoding="utf-8"))
+    done = golden.conversion_of(FIXTURES / "gym_classic_discrete.py")
     kept = Skipped("update() is not captured", kind)
     steps = [replace(s, outcome=kept) if s.transform.name == "cudagraphs" else s for s in done.steps]
     told = Result("train.py", replace(done, steps=tuple(steps)), output="out.py").commands

@@ -52,7 +52,11 @@ def printed(text: str, folder: Path, *flags: str, **variables: str) -> list[list
 
 
 @pytest.mark.parametrize(
-    "parts", [pytest.param({}, id="categorical"), pytest.param(NORMAL, id="normal", marks=pytest.mark.slow)]
+    "parts",
+    [
+        pytest.param({}, id="categorical", marks=pytest.mark.slow),
+        pytest.param(NORMAL, id="normal", marks=pytest.mark.slow),
+    ],
 )
 def test_a_compiled_policy_draws_what_the_eager_one_draws(parts: dict[str, str], tmp_path: Path) -> None:
     """Inductor's own generator draws others, from a seed that it takes of torch's."""

@@ -32,9 +32,17 @@ def lines(conversion: Conversion) -> list[str]:
     [
         (MADE, True),
         ("optimizer = torch.optim.AdamW(agent.parameters(), args.learning_rate, eps=1e-5)", True),
-        ("optimizer = optim.RMSprop(params=agent.parameters(), lr=args.learning_rate, alpha=0.9)", True),
+        pytest.param(
+            "optimizer = optim.RMSprop(params=agent.parameters(), lr=args.learning_rate, alpha=0.9)",
+            True,
+            marks=pytest.mark.slow,
+        ),
         ("optimizer = optim.Adam(agent.parameters(), lr=args.learning_rate, fused=False)", False),
-        ("optimizer = optim.Adam(agent.parameters(), lr=args.learning_rate, capturable=False)", False),
+        pytest.param(
+            "optimizer = optim.Adam(agent.parameters(), lr=args.learning_rate, capturable=False)",
+            False,
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 @pytest.mark.parametrize("base", [ANNEALED, CONSTANT], ids=["annealed", "constant"])
