@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 
 from transformer.facts.libraries import library_does
-from transformer.syntax.query import names_in, walk
+from transformer.syntax.query import last_written, names_in, walk
 from transformer.syntax.tree import Tree
 
 
@@ -43,7 +43,7 @@ def compiled_by_script(tree: Tree) -> list[ast.ClassDef | ast.FunctionDef]:
                 continue
             found[code] = None
         for node in walk(code):
-            name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+            name = last_written(node)
             if name and name not in seen:
                 seen.add(name)
                 stack += defined.get(name, [])

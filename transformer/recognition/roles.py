@@ -32,6 +32,7 @@ from transformer.syntax.query import (
     calls_method,
     first_parameter,
     is_number,
+    last_written,
     names_in,
     pairwise,
     parameters,
@@ -582,7 +583,7 @@ class Roles:
         while stack:
             for node in walk(stack.pop()):
                 yield node
-                name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+                name = last_written(node)
                 stack += named.pop(name, [])
                 if isinstance(node, ast.Call):
                     stack += named.pop("forward", [])

@@ -313,6 +313,11 @@ def root(node: ast.AST) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
+def last_written(node: ast.AST) -> str:
+    """The last name of an expression, as written: `b` in `a.b`, `a` in `a`; "" for other nodes."""
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
 def is_none(node: ast.AST) -> bool:
     """Whether an expression is None, written out."""
     return isinstance(node, ast.Constant) and node.value is None

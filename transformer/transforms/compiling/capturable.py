@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
 from transformer.recognition.history import Capturable
 from transformer.recognition.learning_rate import RateUses
@@ -39,25 +38,23 @@ def make_capturable(state: State, edits: Edits, flag: str, *, steps: bool) -> No
         needs = state.history.to_capture.get(optimizer.name, NOTHING) if steps else NOTHING
         if needs.argument:
             _add_argument(tree, edits, optimizer, f"capturable={flag}")
-        for block in _rates(tree, compiled, optimizer.name):
+        for block in (stmt for stmt in tree.of(ast.If) if sets_up_rates(tree, stmt, compiled, optimizer.name)):
             moved = f', device={roles.device} if {flag} else "cpu")'
-            calls = [n for n in walk(block) if tree.calls(n, "torch.tensor", "torch.as_tensor") and needs.rate]
-            changes = [(n, tree.text(n)[:-1] + moved) for n in calls if isinstance(n, ast.Call)]
+            rates = [n for n in walk(block) if tree.calls(n, "torch.tensor", "torch.as_tensor")] if needs.rate else []
+            changes = [(n, tree.text(n)[:-1] + moved) for n in rates if isinstance(n, ast.Call)]
             edits.replace(block, tree.splice(block, [(block.test, f"{compiled} or {flag}"), *changes]))
-        loads = RateUses(roles, optimizer.name).loads if needs.argument and needs.loads else []
-        if needs.argument and len(loads) != needs.loads:
+        if not needs.argument or not needs.loads:
+            continue
+        loads = RateUses(roles, optimizer.name).loads
+        if len(loads) != needs.loads:
             raise Skip(f"where {optimizer.name} is given a checkpoint's state is not known")
         for load in loads:
             fresh = {"group": tree.names.fresh("group"), "state": tree.names.fresh("state")}
             loaded = render("capturable_loaded", optimizer=optimizer.name, flag=flag, device=roles.device, **fresh)
             around = tree.block(load)
             below = around[around.index(load) + 1 :][:1]
-            rates = below and sets_up_rates(tree, below[0], compiled, optimizer.name)
-            edits.after(below[0] if rates else load, loaded)
-
-
-def _rates(tree: Tree, flag: str, optimizer: str) -> Iterator[ast.If]:
-    return (stmt for stmt in tree.of(ast.If) if sets_up_rates(tree, stmt, flag, optimizer))
+            follows = below and sets_up_rates(tree, below[0], compiled, optimizer.name)
+            edits.after(below[0] if follows else load, loaded)
 
 
 def _add_argument(tree: Tree, edits: Edits, optimizer: Optimizer, argument: str) -> None:

@@ -69,13 +69,16 @@ def apply(state: State) -> Rewrite:
         raise Skip(f"line {compiling.lineno} already uses torch.compile")
     edits, wanted = Edits(state.source), _wanted(state.history.asked, state.roles)
     read = _join(state, edits, wanted)
-    if read_beside := read is None:
-        reader, flags = _beside(state.tree, edits, wanted)
+    notes: list[str] = []
+    if read is not None:
+        if (saved := _saved(state.tree)) is not None:
+            notes.append(f"line {saved.lineno} keeps all arguments, and the new flags with them")
+    else:
+        if alone := not _may_read_arguments(state.tree):
+            notes.append("the script reads no arguments: any other one is now an error")
+        reader, flags = _beside(state.tree, edits, wanted, alone=alone)
         read = {flag: f"{reader}.{name}" for flag, name in flags.items()}
     added = [f"--{flag}" for flag in read]
-    saved, alone = None if read_beside else _saved(state.tree), read_beside and not _may_read_arguments(state.tree)
-    notes = [f"line {saved.lineno} keeps all arguments, and the new flags with them"] if saved else []
-    notes += ["the script reads no arguments: any other one is now an error"] if alone else []
     return Rewrite(edits, replace(state.history, flags=read), tuple(notes), brief=" and ".join(added))
 
 
@@ -147,14 +150,16 @@ def _flag_names(wanted: Sequence[str], taken: Collection[str]) -> dict[str, str]
     return {flag: flag if flag not in taken else f"lean_{flag}" for flag in wanted}
 
 
-def _beside(tree: Tree, edits: Edits, wanted: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """Parse the flags separately, below the imports; returns the name that holds them, and their names."""
+def _beside(tree: Tree, edits: Edits, wanted: Sequence[str], *, alone: bool) -> tuple[str, dict[str, str]]:
+    """Parse the flags separately, below the imports; returns the name that holds them, and their names.
+
+    `alone`: nothing else reads the command line.
+    """
     taken = {str(n.value)[2:].replace("-", "_") for n in tree.nodes if _is_option(n)}
     taken |= {n.arg for n in tree.of(ast.arg)}
     taken |= {ast.unparse(n.target) for n in tree.of(ast.AnnAssign)}
     flags, names = tree.names.fresh("flags"), _flag_names(wanted, taken)
     options = render("flags_argparse", parser=flags, names=names)
-    alone = not _may_read_arguments(tree)
     add_imports(tree.root, edits, "import argparse", *(() if alone else ("import sys",)))
     add_below_imports(tree.root, edits, render("flags_own", flags=flags, options=options, alone=alone))
     return flags, names

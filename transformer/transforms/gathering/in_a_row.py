@@ -14,7 +14,7 @@ from transformer.dataflow.closures import Nested
 from transformer.dataflow.name_lookups import variable_lookups
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import bind_arguments, parameters, walk
+from transformer.syntax.query import bind_arguments, last_written, parameters, walk
 from transformer.syntax.rewrite import Edits
 from transformer.values.effects.world import World
 
@@ -26,15 +26,11 @@ def with_one_call(state: State) -> State | None:
     are made in the same order. None if there is no such function.
     """
     for function in _learning(state.roles):
-        uses = [n for n in state.tree.nodes if _named(n) == function.name]
+        uses = [n for n in state.tree.nodes if last_written(n) == function.name]
         calls = [c for u in uses if isinstance(c := state.tree.parents[u], ast.Call) and c.func is u]
         if 2 <= len(calls) == len(uses) and (found := _in_a_loop(state, function, calls)) is not None:
             return found
     return None
-
-
-def _named(node: ast.AST) -> str:
-    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
 def _learning(roles: Roles) -> list[ast.FunctionDef]:
@@ -45,7 +41,7 @@ def _learning(roles: Roles) -> list[ast.FunctionDef]:
         function = roles.tree.scope_of(pending.pop())
         if isinstance(function, ast.FunctionDef) and function not in found:
             found.append(function)
-            pending += [c for c in roles.tree.of(ast.Call) if _named(c.func) == function.name]
+            pending += [c for c in roles.tree.of(ast.Call) if last_written(c.func) == function.name]
     return found
 
 
@@ -64,7 +60,7 @@ def _in_a_loop(state: State, function: ast.FunctionDef, calls: Sequence[ast.Call
         return None
     table = [values for values in given if values is not None]
     differing = [p for p in table[0] if len({ast.dump(values[p]) for values in table}) > 1]
-    written = next((i for i, c in enumerate(calls) if all(_within(c, table[i][p]) for p in differing)), None)
+    written = next((i for i, c in enumerate(calls) if all(table[i][p] in walk(c) for p in differing)), None)
     if written is None or not all(isinstance(v[p], ast.Constant) for p in differing for v in table):
         return None
     if len({_frame(stmt, call) for stmt, call in zip(row, calls, strict=True)}) > 1:
@@ -103,10 +99,6 @@ def _arguments(state: State, function: ast.FunctionDef, call: ast.Call) -> Mappi
     if not (own or state.tree.function_called(call) is function) or function.decorator_list:
         return None
     return bound.values
-
-
-def _within(call: ast.Call, value: ast.expr) -> bool:
-    return value in walk(call)
 
 
 def _frame(stmt: ast.stmt, call: ast.Call) -> str:

@@ -15,6 +15,7 @@ from transformer.syntax.query import bind_arguments, first_parameter, has_decora
 from transformer.syntax.tree import Scope, Tree
 from transformer.transforms.gathering.inlining import Stays
 from transformer.transforms.gathering.only_calls import clears_gradients
+from transformer.transforms.gathering.private_methods import is_private
 from transformer.transforms.gathering.unset import is_caught
 
 
@@ -149,7 +150,7 @@ class _Object:
                     and not self.is_super(node)
                 ):
                     raise Kept(f"line {node.lineno} uses {node.id}", "name what it stands for")
-                if isinstance(node, ast.Attribute) and node.attr.startswith("__") and not node.attr.endswith("__"):
+                if isinstance(node, ast.Attribute) and is_private(node.attr):
                     raise Kept(f"line {node.lineno} uses the private name {node.attr}", "write one underscore")
                 if isinstance(node, (ast.Global, ast.Nonlocal)):
                     raise Kept(f"line {node.lineno} binds variables from outside", "keep them as attributes")

@@ -6,7 +6,7 @@ import ast
 
 from transformer.facts.libraries import REPORTS, role
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import root, unparse, walk
+from transformer.syntax.query import last_written, root, unparse, walk
 from transformer.syntax.rewrite import Edits
 from transformer.transforms.base import Skip
 from transformer.values.reports import is_logger
@@ -188,7 +188,7 @@ class RankZero:
         """
         tree = self._roles.tree
         for node in tree.nodes:
-            name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+            name = last_written(node)
             if name.startswith(("BatchNorm", "SyncBatchNorm", "LazyBatchNorm", "RunningMeanStd")):
                 raise Skip(f"line {node.lineno}: {name} would learn from only one process's steps")  # type: ignore[attr-defined]
 
