@@ -67,6 +67,12 @@ def test_statements_stay_where_gradients_of_what_is_kept_may_be_needed(used: str
     assert "computes values that may need gradients" in held_back(source).outcome.reason
 
 
+@pytest.mark.parametrize("returned", ["normal.rsample()", "normal.log_prob(action), action.cpu().numpy()"])
+def test_statements_stay_where_what_is_returned_has_a_graph(returned: str) -> None:
+    source = edited((KEPT, ""), (RETURN, f"        return {returned}\n"))
+    assert "computes values that may need gradients" in held_back(source).outcome.reason
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

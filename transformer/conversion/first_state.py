@@ -56,7 +56,10 @@ def recognise(state: State) -> State:
         raise Unconvertible(*(state.placed(d) for d in found))
     single = not any(_other_precision(tree, n) for n in tree.nodes if n not in roles.autocast_headers)
     in_turns = roles.kind == "on-policy" and not roles.phases.steps
-    history = replace(state.history, single_precision=single, replay=roles.phases.replay, in_turns=in_turns)
+    at_once = roles.kind == "off-policy" and roles.phases.replay is None
+    history = replace(
+        state.history, single_precision=single, replay=roles.phases.replay, in_turns=in_turns, at_once=at_once
+    )
     state = state.knowing(replace(history, tensor_env=find_tensor_env(roles)))
     changing, other = (
         {n: state.recorded(why) for n, why in of.items()} for of in (unsteady(state.roles), restructured(state.roles))

@@ -176,6 +176,8 @@ def _run(source: str, asked: Asked, line_length: int, at_least: int = 0, *, as_s
             state = turn.state
         state = _recognise(turn)
         alone = _alone(turn, state)
+        roles = state.roles
+        once = state.placed(refusals.no_minibatches(state.tree, roles.phases.loop, roles.phases.opt_step))
     except Unconvertible as refusal:
         return Conversion(source, (), tuple(sorted(refusal.diagnostics)))
     except _BROKEN as broken:
@@ -195,6 +197,8 @@ def _run(source: str, asked: Asked, line_length: int, at_least: int = 0, *, as_s
         diagnostics += turn.warnings
     if sum(s.applied for s in steps) < at_least:
         raise _Fewer
+    if state.history.at_once and (why := _why_eager(steps)) is not None:
+        return Conversion(source, (), (replace(once, message=f"{once.message}; {why}"),))
     if not as_selected and state.history.flags and _prepared_for_nothing(steps):
         return _unprepared(source, asked, line_length, steps)
     if not as_selected and _rates_for_nothing(steps, state.history):
@@ -216,6 +220,17 @@ def _run(source: str, asked: Asked, line_length: int, at_least: int = 0, *, as_s
     read_by = state.history.flags.items()
     options = tuple((flag, f"--{read.split('.')[-1].replace('_', '-')}") for flag, read in read_by)
     return Conversion(source, tuple(steps), tuple(sorted(diagnostics)), options)
+
+
+def _why_eager(steps: Sequence[Step]) -> str | None:
+    """Why no update is compiled, if compilation was selected and could not be; None if one is, or it was not."""
+    update, compiled = (
+        s.outcome for name in (UPDATE.info.name, compiling.INFO.name) for s in steps if s.transform.name == name
+    )
+    if isinstance(compiled, Applied) and compiled.recommended:
+        return None
+    held = [o.reason for o in (update, compiled) if isinstance(o, Skipped) and o.chosen and o.left_as_it_was]
+    return next(iter(held), "; ".join(compiled.notes) if isinstance(compiled, Applied) else None)
 
 
 def _why_none(steps: Sequence[Step]) -> str:

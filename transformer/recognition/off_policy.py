@@ -37,7 +37,9 @@ class Region:
         return self.block[self.first : self.last + 1]
 
 
-def regions(tree: Tree, loop: Loop, env_step: ast.Call, steps: Sequence[ast.Call], replay: str) -> tuple[Region, ...]:
+def regions(
+    tree: Tree, loop: Loop, env_step: ast.Call, steps: Sequence[ast.Call], replay: str | None
+) -> tuple[Region, ...]:
     """The update regions of a training loop, one per block that steps optimizers, in the order of the text."""
     kept = _kept_in(tree, loop, env_step, replay, steps)
     by_block: dict[ast.stmt, tuple[list[ast.stmt], list[ast.Call]]] = {}
@@ -50,21 +52,31 @@ def regions(tree: Tree, loop: Loop, env_step: ast.Call, steps: Sequence[ast.Call
     for block, own in by_block.values():
         left = own
         while left:  # another region between two steps separates them
-            region = _region(tree, block, left, stepped, kept)
+            region = _region(tree, block, left, stepped, kept, env_step if replay is None else None)
             found.append(region)
             left = [step for step in left if block.index(tree.statement(step)) < region.first]
     return tuple(sorted(found, key=lambda r: r.block[r.first].lineno))
 
 
 def _region(
-    tree: Tree, block: list[ast.stmt], steps: Sequence[ast.Call], stepped: Set[ast.stmt], kept: Set[str]
+    tree: Tree,
+    block: list[ast.stmt],
+    steps: Sequence[ast.Call],
+    stepped: Set[ast.stmt],
+    kept: Set[str],
+    collecting: ast.Call | None,
 ) -> Region:
     """The statements up to a block's last step that lead to its losses, except sampling and host work.
 
-    Other statements between them, such as logging, belong to the region; other regions do not.
+    Other statements between them, such as logging, belong to the region; other regions do not. Below a rollout, which
+    holds the call `collecting`, its steps are not turned into tensors in the region, nor gone through one by one.
     """
     own = {tree.statement(step) for step in steps}
     lists = {name for stmt in block if _transposes(tree, stmt) for name in access(stmt).binds}
+    if collecting is not None:
+        lists |= {
+            name for stmt in block if collecting in walk(stmt) for s in statements([stmt]) for name in collects(s)
+        }
     first = last = max(block.index(stmt) for stmt in own)
     while last + 1 < len(block) and _calls_method(block[last + 1], "zero_grad"):
         last += 1
@@ -79,9 +91,21 @@ def _region(
             continue
         if stmt not in own and place < first and (_is_host_work(tree, stmt, kept) or _collates(tree, stmt, lists)):
             break
+        if stmt not in own and collecting is not None and _goes_through_steps(tree, stmt, collecting):
+            break
         first = min(first, place)
         needed |= reads.reads
     return Region(block, first, last, tuple(s for s in steps if block.index(tree.statement(s)) >= first))
+
+
+def _goes_through_steps(tree: Tree, stmt: ast.stmt, collecting: ast.Call) -> bool:
+    """Whether a statement, or a function of the file that it calls, goes through or collects a rollout's steps."""
+    inside = [*walk(stmt)]
+    named = [n.func for n in inside if isinstance(n, ast.Call)]
+    called = [m for f in named if isinstance(f, ast.Attribute) for m in tree.methods(f.attr)]
+    called += [f for n in named if isinstance(n, ast.Name) for f in tree.functions(n.id)]
+    loops = any(isinstance(n, (ast.For, ast.While)) for part in (stmt, *called) for n in walk(part))
+    return collecting in inside or (loops and not any(calls_method(n, "backward") for n in inside))
 
 
 def _transposes(tree: Tree, stmt: ast.stmt) -> bool:
@@ -178,7 +202,7 @@ def replay_buffer(tree: Tree, loop: Loop, env_step: ast.Call, steps: Sequence[as
     return None
 
 
-def _kept_in(tree: Tree, loop: Loop, env_step: ast.Call, replay: str, steps: Sequence[ast.Call]) -> set[str]:
+def _kept_in(tree: Tree, loop: Loop, env_step: ast.Call, replay: str | None, steps: Sequence[ast.Call]) -> set[str]:
     """Where an object keeps steps: `agent.memory` for an agent that also learns, or the object itself."""
     observed = _from_step(tree, loop, env_step)
     stores = [(stmt, place) for stmt in statements(loop.body) for place in _stored_in(stmt, observed)]
@@ -186,7 +210,7 @@ def _kept_in(tree: Tree, loop: Loop, env_step: ast.Call, replay: str, steps: Seq
     plain = [(stmt, place) for stmt, place in stores if all(isinstance(n, parts) for n in walk(place))]
     learning = {unparse(step.func).partition(".")[0] for step in steps}
     paths = [path.split(".") for stmt, place in plain for path in _keepers(tree, stmt, place, learning)]
-    return {".".join(path[:2]) for path in paths if path[0] == replay} or {replay}
+    return {".".join(path[:2]) for path in paths if path[0] == replay} or {*filter(None, [replay])}
 
 
 def _keepers(tree: Tree, stored: ast.stmt, place: ast.expr, learning: Set[str]) -> list[str]:

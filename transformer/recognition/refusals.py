@@ -355,6 +355,7 @@ def no_minibatches(tree: Tree, loop: Loop, opt: ast.Call) -> Diagnostic:
         off_policy(tree, loop)
         or "the optimizer is stepped once per rollout, without epochs or minibatches: "
         "this looks like REINFORCE or A2C, not PPO",
+        "Below the rollout, call the networks anew on tensors made of its steps, and compute the loss of the results.",
     )
 
 

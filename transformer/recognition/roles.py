@@ -250,13 +250,15 @@ class Roles:
         return found
 
     def _phases(self) -> Phases:
+        if self.history.at_once and (found := self._phases_of_single_updates()) is not None:
+            return found
         try:
             return self._phases_of_rollouts()
         except Unconvertible:
             stored, turns = self._phases_of_steps(), self._phases_of_turns()
             if stored is not None and (self.history.in_turns or self._steps_optimizers_of(stored.replay)):
                 stored = None if turns is not None else stored
-            found = stored or turns or self._phases_of_updates()
+            found = stored or turns or self._phases_of_updates() or self._phases_of_single_updates()
             if found is None:
                 raise
             return found
@@ -334,6 +336,22 @@ class Roles:
         collect, learn = (self._in_block(block, n) for n in (step, opts[0]))  # in either order
         regions = off_policy.regions(self.tree, loop, step, opts, replay)
         return Phases(loop, block, collect, learn, (), (), step, opts[0], regions, replay)
+
+    def _phases_of_single_updates(self) -> Phases | None:
+        """The loop whose rollouts are each learned from at once, without epochs or minibatches, as by A2C."""
+        best = self._sharing(self.env_steps) or self._sharing(self._helper_steps)
+        block = self._common_block(*best) if best is not None else None
+        if best is None or block is None or refusals.off_policy(self.tree, best[0]):
+            return None
+        loop, step, opt = best
+        collect, learn = (self._in_block(block, n) for n in (step, opt))
+        in_turns = step in self.env_steps and self.tree.loops_around(step)[0] is loop
+        if in_turns or block.index(learn) < block.index(collect):
+            return None
+        opts = [o for o in self.optimizer_steps if loop in self.tree.loops_around(o)]
+        return Phases(
+            loop, block, collect, learn, (), (), step, opt, off_policy.regions(self.tree, loop, step, opts, None)
+        )
 
     def _phases_of_rollouts(self) -> Phases:
         """The training loop of an on-policy script.

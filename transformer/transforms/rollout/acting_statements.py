@@ -215,6 +215,8 @@ class Hoisted:
     name: str
     kept_by: ast.expr | None
     """The list that it is appended to."""
+    whole: bool
+    """Whether it is used with its graph, if it has one: returned, or written into memory."""
 
 
 @dataclass
@@ -324,7 +326,7 @@ class _Between:
                 if isinstance(inner, (ast.Name, ast.Constant)):
                     continue
                 name = inner.func.attr if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) else ""
-                if not name or (one := self._of(inner, name, bound)) is None:
+                if not name or (one := self._of(inner, name, bound, whole=inner is value)) is None:
                     break
                 found.values += one.values
             return found
@@ -344,13 +346,20 @@ class _Between:
         if isinstance(value, (ast.Name, ast.Constant)):
             found = _Found([])
         elif self.leaves_alone(value):
-            found = self._of(value, name, bound, anew=True)
+            found = self._of(value, name, bound, anew=True, whole=True)
         if found is not None:
             self._writes.append(stmt)
         return found
 
     def _of(
-        self, value: ast.expr, name: str, bound: set[str], kept_by: ast.expr | None = None, *, anew: bool = False
+        self,
+        value: ast.expr,
+        name: str,
+        bound: set[str],
+        kept_by: ast.expr | None = None,
+        *,
+        anew: bool = False,
+        whole: bool = False,
     ) -> _Found | None:
         """A value to compute with the statements; nothing to compute if it already has a name.
 
@@ -364,7 +373,7 @@ class _Between:
             return None
         made = self._tree.names.fresh(name)
         self._computing.known.add(made)
-        return _Found([Hoisted(value, made, kept_by)])
+        return _Found([Hoisted(value, made, kept_by, whole)])
 
     def _is_list(self, grown: ast.expr) -> bool:
         """Whether something is a list, judged by all assignments to its name in the file."""
@@ -476,7 +485,10 @@ def _without_use(roles: Roles, part: _Part) -> bool:
     tree = roles.tree
     if tree.imports.get("torch") != "torch":
         return False
-    kept = {i.name: i.kept_by for i in part.items if isinstance(i, Hoisted) and i.kept_by is not None}
+    hoisted = [i for i in part.items if isinstance(i, Hoisted)]
+    if any(i.whole and not calls_method(i.value, *DRAWN) for i in hoisted):
+        return False
+    kept = {i.name: i.kept_by for i in hoisted if i.kept_by is not None}
     for name in part.results:
         if _is_drawn(roles, part, name):
             continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
@@ -18,7 +18,9 @@ from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import ALL, Rewrite, Skip, Transform, TransformInfo, each_region, skipped, still_left
 from transformer.transforms.extraction import extract
+from transformer.values.effects.graphs import LEAVES
 from transformer.values.effects.moves import clears_otherwise
+from transformer.values.effects.recorded import Recorded
 from transformer.values.minibatch import first_computation, last_step
 from transformer.values.tensors import Tensors
 
@@ -184,14 +186,16 @@ def _check_graphs(roles: Roles, tensors: Tensors, region: Region, function: Func
     turn = list(statements(roles.outermost.body))
     lead = leading(turn, [tree.statement(step) for step in roles.optimizer_steps])
     reaching = {n: roles.reaching(roles.scope).before(n, region.statements[0]) for n in function.params}
+    if roles.history.at_once and (carried := _with_graph(roles, region, reaching)):
+        raise Skip(f"its input {carried[0]} may carry gradients of the rollout")
     for stmt in turn:
         if stmt in inside or _without_gradients(tree, stmt):
             continue
         own = access(stmt)
         computed = any(tensors.produced(n) for n in walk(stmt)) and not isinstance(stmt, BLOCKS)
-        if computed and (given := {name for name, stmts in reaching.items() if stmt in stmts}):
-            name = min(given)
-            raise Skip(f"its input {name} carries gradients from line {stmt.lineno}")
+        given = {name for name, stmts in reaching.items() if stmt in stmts} if computed else set()
+        if carried := _with_graph(roles, region, {name: reaching[name] for name in sorted(given)}):
+            raise Skip(f"its input {carried[0]} carries gradients from line {stmt.lineno}")
         read = own.reads & function.tensor_results
         if (
             read
@@ -200,6 +204,25 @@ def _check_graphs(roles: Roles, tensors: Tensors, region: Region, function: Func
             and not _reads_numbers(stmt, read)
         ):
             raise Skip(f"line {stmt.lineno} computes with {min(read)}, perhaps with gradients")
+
+
+def _with_graph(roles: Roles, region: Region, inputs: Mapping[str, AbstractSet[ast.stmt | None]]) -> list[str]:
+    """The inputs of a region that may be tensors with a graph where it reads them.
+
+    Args:
+        roles: the script.
+        region: the region.
+        inputs: their names, each with the statements that may have bound it.
+    """
+    recorded, found = roles.get(Recorded), list[str]()
+    for name, bound in inputs.items():
+        detached = [isinstance(s, ast.Assign) and method(s.value) in LEAVES and len(s.targets) == 1 for s in bound]
+        reads = (
+            n for s in region.statements for n in walk(s) if isinstance(n, ast.Name) and n.id == name and is_read(n)
+        )
+        if not (detached and all(detached)) and any(recorded.may_be(n) for n in reads):
+            found.append(name)
+    return found
 
 
 BLOCKS = (ast.If, ast.For, ast.While, ast.With, ast.Try)

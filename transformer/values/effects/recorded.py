@@ -7,12 +7,16 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from transformer.dataflow.grad_mode import without_gradients
-from transformer.facts.torch_api import OF_HOST
+from transformer.facts.torch_api import OF_HOST, names
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import walk
 from transformer.values.effects.graphs import LEAVES
+from transformer.values.effects.interpreter import is_distribution
 from transformer.values.effects.objects import UNKNOWN, Context, Thing
 from transformer.values.effects.world import World
+
+DRAWS = names("distribution", draws=True, graph=False)
+"""Methods of distributions whose results have no graph."""
 
 
 class Recorded:
@@ -81,8 +85,9 @@ class Recorded:
 
         Each with whether its contents count too: a tensor made from a list or an array is made from its numbers.
         """
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in LEAVES:
-            return
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if node.func.attr in LEAVES or (node.func.attr in DRAWS and self._is_distribution(node.func.value)):
+                return
         if isinstance(node, ast.expr):
             yield node, True
         if isinstance(node, ast.Call) and (self._tree.qualified(node.func) or "") in OF_HOST:
@@ -90,6 +95,11 @@ class Recorded:
             return
         for part in ast.iter_child_nodes(node):
             yield from self._inputs(part)
+
+    def _is_distribution(self, node: ast.expr) -> bool:
+        """Whether an expression is a distribution of torch, whose samples have no graph."""
+        found = self._world.of(node)
+        return bool(found) and all(map(is_distribution, found))
 
     @cached_property
     def _switched(self) -> frozenset[Thing]:
@@ -102,9 +112,22 @@ class Recorded:
         """The statements that may write into each object, with the calls that lead to them."""
         found: dict[Thing, list[tuple[ast.stmt, Context]]] = {}
         for node, calls, thing in self._world.changed():
-            if not isinstance(node, ast.Module):
+            if not isinstance(node, ast.Module) and not self._optimizes(self._tree.statement(node)):
                 found.setdefault(thing, []).append((self._tree.statement(node), calls))
         return found
+
+    def _optimizes(self, stmt: ast.stmt) -> bool:
+        """Whether a statement is a call of a method of torch's optimizers, which write numbers without a graph."""
+        call = stmt.value if isinstance(stmt, ast.Expr) else None
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.args or call.keywords:
+            return False
+        made = self._world.of(call.func.value)
+        return bool(made) and all(
+            t.name.startswith("torch.optim.")
+            and isinstance(t.node, ast.Call)
+            and all(k.arg not in ("differentiable", None) for k in t.node.keywords)
+            for t in made
+        )
 
     def _is_quiet(self, node: ast.AST, calls: Context) -> bool:
         """Whether gradients are disabled at a node, or at one of the calls that lead to it."""
