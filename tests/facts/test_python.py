@@ -12,7 +12,16 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from transformer.facts.python import CONTAINERS, OPERATOR_METHODS, ROWS, Does, builtin_names, does, has
+from transformer.facts.python import (
+    CONTAINERS,
+    OPERATOR_METHODS,
+    ROWS,
+    Does,
+    builtin_names,
+    does,
+    has,
+    math_gives_float,
+)
 
 
 class Marker:
@@ -337,3 +346,10 @@ def test_builtins_that_depend_on_the_process() -> None:
     ]
     lines = zip(calls, *(s.stdout.splitlines() for s in seen), strict=True)
     assert {name for name, *results in lines if len({*results}) > 1} == builtin_names(varies=True)
+
+
+def test_what_of_math_is_a_float() -> None:
+    floats = {"acos", "cos", "copysign", "fmod", "inf", "log", "pi", "pow", "radians", "sqrt"}
+    others = {"ceil", "comb", "floor", "gcd", "isnan", "prod", "trunc", "no_such_name", "__name__"}
+    assert all(map(math_gives_float, floats))
+    assert not any(map(math_gives_float, others))

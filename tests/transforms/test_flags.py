@@ -180,6 +180,18 @@ OTHERS = {
     "words of the command line": {"args": "import sys", "parse": "args = Settings(*sys.argv)"},
     "a parser without options": {"options": ""},
     "options that are not read": {"options": 'parser.add_argument("--verbose")'},
+    "options without defaults": {
+        "parser": edited("parser", "ArgumentParser()", "ArgumentParser(argument_default=argparse.SUPPRESS)"),
+    },
+    "another prefix": {"parser": edited("parser", "ArgumentParser()", 'ArgumentParser(prefix_chars="+")')},
+    "a parser made from others": {"parser": edited("parser", "ArgumentParser()", "ArgumentParser(parents=[])")},
+    "arguments that are written out": {
+        "args": edited("args", "parser.parse_args()", 'parser.parse_args(["--seed", "2"])')
+    },
+    "no arguments, as in a notebook": {"args": edited("args", "parser.parse_args()", "parser.parse_args(args=[])")},
+    "an object of its own": {"args": edited("args", "parser.parse_args()", "parser.parse_args(None, print)")},
+    "a namespace of its own": {"args": edited("args", "parser.parse_args()", "parser.parse_args(namespace=print)")},
+    "a dataclass that is given arguments": {**TYRO, "parse": "args = tyro.cli(Args, args=())"},
 }
 
 

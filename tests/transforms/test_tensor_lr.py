@@ -209,6 +209,10 @@ REWRITES = [
     ),
 ]
 
+SCHEDULED = {
+    "before_loop": "scheduler = optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, args.num_iterations)",
+    "anneal": "",
+}
 NOOPS = [
     NoOp(
         "an optimizer that takes no tensor",
@@ -273,7 +277,46 @@ NOOPS = [
             "rate_at(iteration)",
             "iteration // 2",
             "len('x')",
+            "iteration < 2",
+            "not iteration",
+            "(1, 0.1)[iteration % 2]",
+            "next(iter([1]))",
+            "(known := iteration)",
+            "iteration ** 2",
         )
+    ),
+    NoOp(
+        "a whole number that an f-string shows",
+        {
+            "anneal": f"{RATE} = max(iteration, 2)",
+            "report": """print(f"{optimizer.param_groups[0]['lr']}", clipfracs)""",
+        },
+        "optimizer: the rate on line {line} may be a whole number",
+        at=f"{RATE} = max",
+    ),
+    *(
+        NoOp(
+            f"a scheduler that keeps the rate: {use}",
+            {**SCHEDULED, "report": f"scheduler.step()\n{use}"},
+            f"optimizer: line {{line}} {why} a scheduler, which",
+            at=use,
+        )
+        for use, why in (
+            ("print(scheduler.state_dict())", "uses state_dict of"),
+            ("print(scheduler._last_lr)", "uses _last_lr of"),
+            ("print(vars(scheduler))", "hands on"),
+            ("kept = [scheduler]", "hands on"),
+            ("for each in (scheduler,): each.step()", "hands on"),
+        )
+    ),
+    NoOp(
+        "groups that are read in a checkpoint",
+        {
+            "report": "torch.save(optimizer.state_dict(), 'x.pt')\n"
+            "print(torch.load('x.pt')['param_groups'][0]['lr'], clipfracs)"
+        },
+        "optimizer: line {line} reads the parameter groups of a state",
+        at="print(torch.load",
     ),
     NoOp(
         "assigned together with others",
@@ -430,6 +473,23 @@ def test_rewrite(rewrite: Rewrite) -> None:
 @pytest.mark.parametrize("noop", NOOPS, ids=str)
 def test_noop(noop: NoOp) -> None:
     noop.check("tensor-lr")
+
+
+@pytest.mark.parametrize(
+    "rate",
+    ["1 / iteration", "float(iteration)", "math.cos(iteration)", "math.pow(iteration, 2)", "max(iteration, 2) * 0.1",
+     "args.learning_rate ** iteration", "-math.pi"],
+)  # fmt: skip
+def test_a_float_is_known_as_one(rate: str) -> None:
+    step = turn("tensor-lr", script({"stdlib": "import math", "anneal": f"{RATE} = {rate}"}), also=("flags",))
+    assert isinstance(step.outcome, Applied), step.outcome
+    assert f"float({RATE})" in step.after
+
+
+def test_a_format_that_writes_an_int_like_a_float() -> None:
+    shown = """print(f"{optimizer.param_groups[0]['lr']:.2e}", clipfracs)"""
+    source = script({"anneal": f"{RATE} = max(iteration, 2)", "report": shown})
+    assert isinstance(turn("tensor-lr", source, also=("flags",)).outcome, Applied)
 
 
 def test_reason_is_told_once_of_an_optimizer_that_is_made_twice() -> None:

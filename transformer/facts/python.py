@@ -6,6 +6,7 @@ A row holds for each of its names. Anything without a row is unknown, and may do
 
 from __future__ import annotations
 
+import math
 from collections import Counter, OrderedDict, deque
 from collections.abc import Generator
 from dataclasses import dataclass
@@ -203,3 +204,17 @@ TAKES_VALUES = builtin_names(makes=("number", "class"))
 """Those that take nothing of tensors but their values and types; what they return has no gradient."""
 HARMLESS = COMPUTES | SHOWS
 """Those that neither keep nor change what they are given; what they return may hold it."""
+
+
+@cache
+def math_gives_float(name: str) -> bool:
+    """Whether `math` has this constant, or this function of one or two numbers, and it is a float; found by a call."""
+    found = getattr(math, name, None)
+    if not callable(found):
+        return isinstance(found, float)
+    for given in ((1,), (1, 1)):
+        try:
+            return isinstance(found(*given), float)
+        except TypeError:
+            continue
+    return False

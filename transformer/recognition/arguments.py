@@ -39,6 +39,13 @@ def plain_option(tree: Tree, node: ast.Attribute) -> list[ast.expr] | None:
     return defaults if found else None
 
 
+def declared_types(tree: Tree, option: str) -> list[ast.expr]:
+    """The types that an option is declared with: `type=` of `add_argument`, or the annotation of a field."""
+    added = [c for c in tree.of(ast.Call) if calls_method(c, "add_argument") and destination(c) == option]
+    fields = [f for f in tree.of(ast.AnnAssign) if isinstance(f.target, ast.Name) and f.target.id == option]
+    return [*(k.value for c in added for k in c.keywords if k.arg == "type"), *(f.annotation for f in fields)]
+
+
 def destination(call: ast.Call) -> str | None:
     """The attribute in which `add_argument` stores the parsed value."""
     for keyword in call.keywords:

@@ -17,6 +17,7 @@ from transformer.syntax.query import (
     bind_arguments,
     calls_method,
     first_parameter,
+    last_written,
     parameters,
     statements,
     unparse,
@@ -46,6 +47,8 @@ class RateUses:
         self.others: list[tuple[ast.Assign, ast.Subscript]] = []
         """Writes under another name, which may refer to several optimizers, and where no flag may be available."""
         self.reads: list[ast.expr] = []
+        self.formatted: list[ast.expr] = []
+        """Reads in f-strings, which format a tensor like the float in it, and would format an int otherwise."""
         self.loads: list[ast.stmt] = []
         """Statements after which its parameter groups are those of a checkpoint."""
         self.shown: list[ast.stmt] = []
@@ -65,6 +68,8 @@ class RateUses:
         for node in nodes:
             if isinstance(node, ast.Call) and (tree.qualified(node.func) or "").startswith(SCHEDULERS):
                 self._scheduler(node)
+        for node in tree.nodes if self._schedulers else ():
+            self._check_scheduler(node)
         for node in nodes:
             if calls_method(node, "get_last_lr"):
                 self._last_rate(node, node.func)
@@ -76,6 +81,8 @@ class RateUses:
             elif isinstance(node, (ast.Name, ast.Attribute)) and self._is_it(node) and isinstance(node.ctx, ast.Load):
                 self._optimizer(node)
 
+        if not self._seen and (entry := next((n for n in tree.of(ast.Constant) if n.value == "param_groups"), None)):
+            self.kept_state = f"line {entry.lineno} reads the parameter groups of a state"
         owner, _, attribute = name.rpartition(".")
         own = [] if self._seen else self._of_methods(owner, attribute)
         for node in own:
@@ -333,6 +340,7 @@ class RateUses:
             self.obstacle = f"line {where.lineno} gives the optimizer another name, whose uses are not understood"
         self.others += [*inner.writes, *inner.others]
         self.reads += inner.reads
+        self.formatted += inner.formatted
         self.scheduled |= inner.scheduled
         if inner.loads and isinstance(where, ast.Call):
             self._note_load(where)
@@ -353,6 +361,25 @@ class RateUses:
         if self._seen or not isinstance(stmt, ast.Assign):
             if any(isinstance(n, ast.Attribute) and n.attr in ("get_last_lr", "get_lr") for n in self._tree.nodes):
                 self.obstacle = f"line {call.lineno} makes a scheduler whose rates may be read elsewhere"
+
+    def _check_scheduler(self, node: ast.AST) -> None:
+        """A scheduler keeps rates, which are tensors if the optimizer's is: it may only be stepped, saved and tested.
+
+        What `get_last_lr()` returns is another question.
+        """
+        names = {name.rpartition(".")[2] for name in self._schedulers}
+        if not isinstance(node, (ast.Name, ast.Attribute)) or last_written(node) not in names:
+            return
+        if isinstance(node.ctx, ast.Store):
+            return
+        parents = self._tree.parents
+        user = parents[node]
+        if isinstance(user, ast.Attribute):
+            saved = user.attr == "state_dict" and self._is_saved(parents[user])
+            if not saved and user.attr not in ("step", "get_last_lr", "load_state_dict"):
+                self.obstacle = f"line {node.lineno} uses {user.attr} of a scheduler, which may hold the rate"
+        elif not isinstance(user, (ast.Expr, ast.Compare, ast.If, ast.IfExp, ast.BoolOp, ast.UnaryOp)):
+            self.obstacle = f"line {node.lineno} hands on a scheduler, which holds the rate"
 
     def _last_rate(self, node: ast.Call, func: ast.Attribute) -> None:
         if unparse(func.value) not in self._schedulers:
@@ -379,8 +406,15 @@ class RateUses:
             parent = self._tree.parents[node]
             if not isinstance(parent, ast.FormattedValue) or parent.conversion != -1:
                 self.obstacle = f"line {node.lineno} computes with it inside an f-string"
-            return  # a 0-dim tensor is formatted like the float in it
-        self.reads.append(node)
+            elif not _formats_as_float(parent):
+                self.formatted.append(node)
+        else:
+            self.reads.append(node)
+
+
+def _formats_as_float(node: ast.FormattedValue) -> bool:
+    """Whether a format writes an int as it writes a float: `{lr:.2e}`."""
+    return node.format_spec is not None and unparse(node.format_spec).rstrip("\"'").endswith(tuple("eEfFgG%"))
 
 
 def changed_options(roles: Roles) -> Iterator[tuple[ast.expr, ast.expr]]:

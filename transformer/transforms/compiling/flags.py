@@ -14,8 +14,8 @@ from transformer.recognition.history import Asked
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_below_imports, add_imports, is_standard
-from transformer.syntax.options import holds_options
-from transformer.syntax.query import calls_method, is_text_line, statements, walk
+from transformer.syntax.options import PARSING, holds_options
+from transformer.syntax.query import calls_method, is_none, is_text_line, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
@@ -40,6 +40,12 @@ INFO = TransformInfo(
     after=("@dataclass\nclass Args:\n    seed: int = 1\n    compile: bool = False"),
     prepares=True,
 )
+
+PLAIN = frozenset(
+    "prog usage description epilog formatter_class add_help allow_abbrev conflict_handler fromfile_prefix_chars "
+    "exit_on_error".split()
+)
+"""Arguments of `argparse.ArgumentParser` that change nothing about a flag."""
 
 
 def _wanted(asked: Asked, roles: Roles) -> list[str]:
@@ -186,6 +192,8 @@ def _dataclass(tree: Tree) -> Definition | None:
     classes = {n.name: n for n in tree.root.body if isinstance(n, ast.ClassDef)}
     for call in walk(tree.root):
         if tree.calls(call, "tyro.cli") and isinstance(call, ast.Call) and call.args:
+            if not _parses_command_line(call.args[1:], call.keywords):
+                return None
             cls = classes.get(ast.unparse(call.args[0]))
             fields = [s for s in cls.body if isinstance(s, ast.AnnAssign)] if cls else []
             if cls is None or not fields:
@@ -213,11 +221,28 @@ def _argparse(tree: Tree) -> Definition | None:
             and calls_method(s.value, "add_argument")
             and ast.unparse(s.value.func.value) == parser
         ]
-        if added:
+        if added and _is_plain_parser(tree, parser, made):
             names = frozenset(filter(None, (destination(s.value) for s in added if isinstance(s.value, ast.Call))))
             anchors: list[ast.stmt] = [made, *(s for s in added if s in tree.block(made))]
             return Definition(anchors[-1], names, "flags_argparse", {"parser": parser})
     return None
+
+
+def _is_plain_parser(tree: Tree, parser: str, made: ast.Assign) -> bool:
+    """Whether a parser puts a flag that is not given on the command line into what it returns, as False."""
+    assert isinstance(made.value, ast.Call)
+    asked = {k.arg for k in made.value.keywords}
+    calls = [c for c in tree.of(ast.Call) if isinstance(c.func, ast.Attribute) and c.func.attr in PARSING]
+    parses = [c for c in calls if isinstance(c.func, ast.Attribute) and ast.unparse(c.func.value) == parser]
+    return asked <= PLAIN and all(_parses_command_line(c.args, c.keywords) for c in parses)
+
+
+def _parses_command_line(given: Sequence[ast.expr], keywords: Sequence[ast.keyword]) -> bool:
+    """Whether a call may parse the command line, into a new object: it is given no arguments that are written out."""
+    named = {k.arg: k.value for k in keywords}
+    args = [*given[:1], *(value for name, value in named.items() if name == "args")]
+    namespace = [*given[1:2], *(value for name, value in named.items() if name == "namespace")]
+    return not any(isinstance(a, (ast.List, ast.Tuple)) for a in args) and all(is_none(n) for n in namespace)
 
 
 def _reader(roles: Roles, fields: frozenset[str]) -> str | None:

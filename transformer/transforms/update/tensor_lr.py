@@ -170,7 +170,7 @@ def _edit(
             spelled = tree.text(value)
             told = spelled if len(spelled) <= SHOWN and "\n" not in spelled else "..."
             raise Skip(f"the rate on line {value.lineno} may already be a tensor, or numpy's: write float({told})")
-        shown = [read for read in uses.reads if not _is_logged(tree, read)]
+        shown = [*(read for read in uses.reads if not _is_logged(tree, read)), *uses.formatted]
         if shown and may_be_whole(tree, value):
             raise Skip(f"the rate on line {value.lineno} may be a whole number, and line {shown[0].lineno} reads it")
     for _, target in (*uses.writes, *uses.others):
