@@ -1,6 +1,6 @@
 import pytest
 
-from transformer.dataflow.own_names import captured
+from transformer.dataflow.own_names import called_otherwise, captured
 from transformer.syntax.tree import Tree
 
 
@@ -26,3 +26,26 @@ from transformer.syntax.tree import Tree
 )
 def test_what_is_put_in_reads_a_name_of_the_script(before: str, after: str, name: str | None) -> None:
     assert captured(Tree(before), Tree(after)) == name
+
+
+MINE = "import torch\nimport numpy as np\nimport torch.nn.functional as F\n"
+
+
+@pytest.mark.parametrize(
+    ("replaces", "line", "later", "name"),
+    [
+        ("torch.zeros = f", "x = torch.ones(3)", "x = torch.zeros(3) + 1", "zeros"),
+        ("torch.Tensor.item = f", "print(x.item())", "print(x.tolist())", "item"),
+        ("F.relu = f", "F.relu(x)", "F.relu(F.relu(x))", "relu"),
+        ("setattr(np.random, 'shuffle', f)", "np.random.shuffle(x)", "x = torch.randperm(3)", "shuffle"),
+        ("np.random.shuffle, kept = f, np.random.shuffle", "np.random.shuffle(x)", "", "shuffle"),
+        ("with torch.no_grad():\n    torch.cat = f", "x", "torch.cat([x])", "cat"),
+        ("torch.zeros = f", "y = torch.zeros(3)", "if a:\n    y = torch.zeros(3)", None),
+        ("torch.backends.cudnn.deterministic = True", "x.item()", "x", None),
+        ("mine.item = f", "x.item()", "x", None),
+        ("setattr(mine, 'item', f)", "x.item()", "x", None),
+    ],
+)
+def test_a_replaced_function_is_called_as_often(replaces: str, line: str, later: str, name: str | None) -> None:
+    before, after = (Tree(f"{MINE}{replaces}\n{last}\n") for last in (line, later))
+    assert called_otherwise(before, after) == name

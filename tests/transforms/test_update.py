@@ -180,6 +180,19 @@ NOOPS = [
         "line {line} has a delete statement",
         at="del probs",
     ),
+    *(
+        NoOp(
+            f"an object that tells its end: {line}",
+            {
+                "functions": "class Told:\n    def __del__(self):\n        print('gone')\n\n\n"
+                "class More(Told):\n    pass\n\n\n",
+                "metrics": line,
+            },
+            "line {line} makes an object whose __del__() would run at another time",
+            at=line,
+        )
+        for line in ("told = Told()", "told = [More()]")
+    ),
     NoOp(
         "a walrus",
         {"metrics": "if (spread := ratio.std()) > 1:\n    print(spread)"},

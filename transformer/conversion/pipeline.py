@@ -18,7 +18,7 @@ from transformer.conversion.selection import chosen_names
 from transformer.conversion.settings import Target
 from transformer.dataflow.name_lookups import seen_by_text
 from transformer.dataflow.own_compiling import compiled_by_script, own_compiling
-from transformer.dataflow.own_names import captured
+from transformer.dataflow.own_names import called_otherwise, captured
 from transformer.recognition import refusals
 from transformer.recognition.history import Asked, History
 from transformer.recognition.refusals import Unconvertible
@@ -366,6 +366,8 @@ def _other_meaning(state: State, after: Tree, *, gathers: bool) -> str | None:
     """
     if (name := captured(state.tree, after)) is not None:
         return f"the new code reads {name}, and the script has its own {name}"
+    if (name := called_otherwise(state.tree, after)) is not None:
+        return f"the script replaces {name} by its own, which the new code calls more or less often"
     if (text := rewritten(state.tree, after)) is not None:
         return f"the script prints the text of an expression, and would print {text}"
     place = None if gathers else seen_by_text(state.tree, after, state.roles.scope)

@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 from functools import lru_cache
 
 from transformer.dataflow.access import access, scope_access
-from transformer.syntax.query import parameters, statements, walk
+from transformer.syntax.query import last_written, parameters, statements, walk
 from transformer.syntax.tree import Tree
 
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
@@ -31,6 +31,26 @@ def captured(before: Tree, after: Tree) -> str | None:
     made = after.names.bound - before.names.bound
     read, known = _own_reads(after, own, everywhere, made), _own_reads(before, own, everywhere, made)
     return min((name for name, _ in read - known), default=None)
+
+
+def called_otherwise(before: Tree, after: Tree) -> str | None:
+    """A function of torch or numpy that the script replaces, `torch.zeros = mine`, and the later text names more or
+    less often."""
+    names = {*_replaced(before)}
+    if not names:
+        return None
+    one, other = (Counter(n for node in tree.nodes if (n := last_written(node)) in names) for tree in (before, after))
+    return min((one - other) | (other - one), default=None)
+
+
+def _replaced(tree: Tree) -> Iterator[str]:
+    """The attributes of torch and numpy, and of what is in them, that a script sets."""
+    set_: list[tuple[ast.expr, object]] = [(n.value, n.attr) for n in tree.attributes_set()]
+    calls = (n for n in tree.of(ast.Call) if tree.names.builtin(n.func) == "setattr" and len(n.args) > 1)
+    set_ += [(call.args[0], getattr(call.args[1], "value", None)) for call in calls]
+    for holder, name in set_:
+        if (tree.qualified(holder) or "").partition(".")[0] in ("torch", "numpy") and isinstance(name, str):
+            yield name
 
 
 def _set_for_all(tree: Tree) -> set[str]:

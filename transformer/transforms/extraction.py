@@ -174,6 +174,8 @@ def check_moveable(tree: Tree, region: Sequence[ast.stmt]) -> None:
             if isinstance(node, ast.AnnAssign) and any(isinstance(n, ast.Call) for n in walk(node.annotation)):
                 raise Skip(f"line {node.lineno} has an annotation that a function would not evaluate")
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                if node.func.id in tree.classes and tree.methods("__del__"):
+                    raise Skip(f"line {node.lineno} makes an object whose __del__() would run at another time")
                 if node.func.id in ("locals", "globals", "exec", "eval") or (node.func.id == "vars" and not node.args):
                     raise Skip(f"line {node.lineno} calls {node.func.id}(), which depends on the local names")
 
