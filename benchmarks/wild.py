@@ -321,8 +321,7 @@ def listed(scripts: list[Script], name: str = "wild") -> str:
 
 def ran(script: Script, outcome: Outcome, directory: Path) -> Script:
     """The script with the result of running it."""
-    root = directory / script.repository
-    told = wild_run.run(root / script.path, root, outcome.source, script, directory / ".packages")
+    told = wild_run.run(*_case(script, directory, outcome.source))
     note = _short(told.ran, told.note)
     return replace(
         script, ran=told.ran, note=note, uncompiled=told.uncompiled, conversion=outcome.digest, seen=version()
@@ -331,9 +330,15 @@ def ran(script: Script, outcome: Outcome, directory: Path) -> Script:
 
 def compiled(script: Script, outcome: Outcome, directory: Path) -> Script:
     """The script with the result of comparing its compiled functions."""
-    root = directory / script.repository
-    told, note = wild_run.run_compiled(root / script.path, root, outcome.source, script, directory / ".packages")
+    told, note = wild_run.run_compiled(*_case(script, directory, outcome.source))
     return replace(script, compiled=told, compiled_note=_short("", note), compiled_seen=version())
+
+
+def _case(script: Script, directory: Path, converted: str) -> tuple[Path, Path, str, Script, Path, list[Path]]:
+    """What a run is given."""
+    root = directory / script.repository
+    together = [root / name for name in script.together]
+    return root / script.path, root, converted, script, directory / ".packages", together
 
 
 @cache

@@ -76,7 +76,9 @@ class Told:
     """Empty where the script has no flags, or was not equal with them off."""
 
 
-def run(path: Path, root: Path, converted: str, setting: Setting, packages: Path) -> Told:
+def run(
+    path: Path, root: Path, converted: str, setting: Setting, packages: Path, together: Sequence[Path] = ()
+) -> Told:
     """Run the original and the converted script, with its flags off and on, and compare what they did.
 
     Args:
@@ -85,12 +87,19 @@ def run(path: Path, root: Path, converted: str, setting: Setting, packages: Path
         converted: the text of the conversion.
         setting: what it needs.
         packages: where packages of other versions are kept.
+        together: the files that were converted with it.
     """
     text = read(path).content
     stepwise = replays(text)
 
     def recorded(source: str, flags: Sequence[str] = ()) -> Recording:
-        ran = Run(path, (*options(text, setting.args), *flags), as_run(source, setting), timeout=LIMIT)
+        ran = Run(
+            path,
+            (*options(text, setting.args), *flags),
+            as_run(source, setting),
+            timeout=LIMIT,
+            together=tuple(together),
+        )
         iterations = STEPS if stepwise else ITERATIONS
         return record_run(ran, iterations=iterations, stepwise=stepwise, uncompiled=bool(flags))
 
@@ -120,7 +129,9 @@ def run(path: Path, root: Path, converted: str, setting: Setting, packages: Path
     return Told("equal", different, "differs" if different else "equal")
 
 
-def run_compiled(path: Path, root: Path, converted: str, setting: Setting, packages: Path) -> tuple[str, str]:
+def run_compiled(
+    path: Path, root: Path, converted: str, setting: Setting, packages: Path, together: Sequence[Path] = ()
+) -> tuple[str, str]:
     """Verify, as `lean-convert verify` does, up to the check that compares compiled functions with eager ones.
 
     Returns:
@@ -128,7 +139,8 @@ def run_compiled(path: Path, root: Path, converted: str, setting: Setting, packa
     """
     text = read(path).content
     with environment(path, root, text, setting, packages):
-        original = Run(path, tuple(options(text, setting.args)), as_run(text, setting), timeout=2 * LIMIT)
+        args = tuple(options(text, setting.args))
+        original = Run(path, args, as_run(text, setting), timeout=2 * LIMIT, together=tuple(together))
         try:
             task = Task(original, as_run(converted, setting), iterations=ITERATIONS + 1, up_to=COMPILED)
             checks = verify(task).checks

@@ -2,13 +2,22 @@
 
 import os
 import pickle
+import sys
 from functools import cache
 from pathlib import Path
 
 from transformer import Conversion, convert
+from transformer.conversion.of_file import convert_script
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 CONVERTED = FIXTURES / "converted"
+ARGS = tomllib.loads((FIXTURES / "ARGS.toml").read_text(encoding="utf-8"))
+"""How each fixture is run, and the files of several that are converted with it."""
 
 
 shared: Path | None = None
@@ -23,7 +32,9 @@ def conversion_of(fixture: Path) -> Conversion:
         found = pickle.loads(kept.read_bytes())
         assert isinstance(found, Conversion)
         return found
-    conversion = convert(fixture.read_text(encoding="utf-8"))
+    together = [FIXTURES / path for path in ARGS.get(fixture.name, {}).get("together", ())]
+    text = fixture.read_text(encoding="utf-8")
+    conversion = convert_script(str(fixture), together)[1] if together else convert(text)
     if kept is not None:
         kept.parent.mkdir(exist_ok=True)
         new = kept.with_suffix(f".{os.getpid()}")

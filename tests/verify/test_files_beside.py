@@ -62,3 +62,5 @@ def test_installed_packages_are_left_alone(tmp_path: Path) -> None:
     begin = f"import sys\nsys.path.append({str(installed)!r})\nfrom helper import evaluate\n"
     path.write_text(begin + source)
     assert len(record_run(Run(path), stepwise=True).actions) == 80
+    given = Run(path, together=(installed / "helper.py",))  # unless they are said to be the script's own
+    assert len(record_run(given, stepwise=True).actions) == 80 + 2 * 5

@@ -172,7 +172,7 @@ def verify(
         except output.OutputError as error:
             _fail(str(error), form)
     jobs = jobs or min(MOST, processors())
-    asked = Run(original, args, python=python, timeout=timeout, processes=nproc)
+    asked = Run(original, args, python=python, timeout=timeout, processes=nproc, together=tuple(together))
     if converted is not None:
         _check_source(original, converted)
     bars = CheckBars(screen(to_stderr=True), screen(to_stderr=form == "json"))

@@ -13,7 +13,7 @@ from transformer.recognition import refusals
 from transformer.recognition.history import Asked
 from transformer.recognition.refusals import Unconvertible
 from transformer.state import State
-from transformer.syntax.query import statements
+from transformer.syntax.query import statements, unparse
 from transformer.syntax.tree import Tree
 from transformer.values.networks.uses import restructured, unsteady
 from transformer.values.tensor_environment import find_tensor_env
@@ -58,7 +58,12 @@ def recognise(state: State) -> State:
     in_turns = roles.kind == "on-policy" and not roles.phases.steps
     at_once = roles.kind == "off-policy" and roles.phases.replay is None
     history = replace(
-        state.history, single_precision=single, replay=roles.phases.replay, in_turns=in_turns, at_once=at_once
+        state.history,
+        single_precision=single,
+        environment=unparse(roles.phases.env_step.func) if len(roles.env_steps) > 1 else None,
+        replay=roles.phases.replay,
+        in_turns=in_turns,
+        at_once=at_once,
     )
     state = state.knowing(replace(history, tensor_env=find_tensor_env(roles)))
     changing, other = (

@@ -58,6 +58,8 @@ class History:
     """Names of further updates, each with its number of backward passes."""
     in_turns: bool = False
     """On-policy: whether the training loop steps the environment once per turn, and updates in some turns."""
+    environment: str | None = None
+    """The method that steps the environment, as written, if there are several that do."""
     at_once: bool = False
     """Whether each rollout is learned from in one step, without epochs or minibatches."""
     replay: str | None = None

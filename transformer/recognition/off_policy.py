@@ -202,6 +202,13 @@ def replay_buffer(tree: Tree, loop: Loop, env_step: ast.Call, steps: Sequence[as
     return None
 
 
+def is_learned_from(tree: Tree, loop: Loop, env_step: ast.Call, steps: Sequence[ast.Call]) -> bool:
+    """Whether the results of an environment's step, or what they are stored in, lead to the losses of a loop."""
+    inside, observed = list(statements(loop.body)), _from_step(tree, loop, env_step)
+    lead = leading(inside, [tree.statement(step) for step in steps])
+    return not lead.isdisjoint(observed | _handed_on(tree, inside, observed).keys())
+
+
 def _kept_in(tree: Tree, loop: Loop, env_step: ast.Call, replay: str | None, steps: Sequence[ast.Call]) -> set[str]:
     """Where an object keeps steps: `agent.memory` for an agent that also learns, or the object itself."""
     observed = _from_step(tree, loop, env_step)

@@ -8,6 +8,7 @@ the script; each role is computed when it is first requested.
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
@@ -383,9 +384,10 @@ class Roles:
         """The innermost loop that contains a step of an environment and of an optimizer, and these two steps.
 
         An optimizer stepped in a loop of its own is preferred to one stepped once per rollout; among such loops, that
-        of the policy's loss, which has a ratio, is preferred.
+        of the policy's loss, which has a ratio, is preferred. Of several environments it is the one that is learned
+        from, not that of an evaluation.
         """
-        best: tuple[tuple[int, bool, bool, bool], Loop, ast.Call, ast.Call] | None = None
+        best: tuple[tuple[int, bool, bool, bool, bool, bool], Loop, ast.Call, ast.Call] | None = None
         for step in steps:
             for opt in self.optimizer_steps:
                 around = self.tree.loops_around(opt)
@@ -393,10 +395,29 @@ class Roles:
                 if common:
                     own = around[0] is not common[0]
                     both = not self.tree.never_both(step, opt)
-                    rank = len(self.tree.loops_around(common[0])), both, own, own and self._optimizes_policy(opt)
+                    learned = len(steps) == 1 or self._is_learned_from(step, common[0])
+                    always = not any(isinstance(n, ast.If) for n in self._between(step, common[0]))
+                    rank = (
+                        len(self.tree.loops_around(common[0])),
+                        both,
+                        own,
+                        own and self._optimizes_policy(opt),
+                        learned,
+                        always,
+                    )
                     if best is None or rank > best[0]:
                         best = rank, common[0], step, opt
         return best[1:] if best else None
+
+    def _is_learned_from(self, step: ast.Call, loop: Loop) -> bool:
+        """Whether what an environment's step returns leads to a loss of a loop."""
+        if self.history.environment is not None:
+            return self._is_call_of(step, "rollout") or unparse(step.func) == self.history.environment
+        return off_policy.is_learned_from(self.tree, loop, step, self.optimizer_steps)
+
+    def _between(self, node: ast.AST, outer: ast.AST) -> Iterator[ast.AST]:
+        """What is around a node, inside of an outer one."""
+        return itertools.takewhile(lambda n: n is not outer, self.tree.ancestors(node))
 
     def _optimizes_policy(self, opt: ast.Call) -> bool:
         """Whether an optimizer's step is update(), or is in a loop that computes a ratio."""

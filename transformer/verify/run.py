@@ -177,7 +177,9 @@ class Scratch:
         copy = self.root / "script" / run.script.name
         copy.write_bytes(data)
         path = self.root / "job.json"
-        path.write_text(json.dumps({"script": str(copy), "argv": run.args, "output": str(self.root / "out"), **job}))
+        together = [str(path.resolve()) for path in run.together]
+        told = {"script": str(copy), "argv": run.args, "output": str(self.root / "out"), "together": together}
+        path.write_text(json.dumps({**told, **job}))
         return path
 
     def last_lines(self) -> str:

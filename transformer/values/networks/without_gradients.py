@@ -9,7 +9,7 @@ from transformer.facts.python import ACCESS, COMPUTES, SHOWS
 from transformer.facts.torch_api import DISTRIBUTIONS, GRADIENTS, HOLDERS, OF, PRODUCTS, layers
 from transformer.recognition.changes import foreign_base
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import walk
+from transformer.syntax.query import calls_itself, first_parameter, walk
 from transformer.values.device.graph_capture import SAMPLED
 from transformer.values.networks.attributes import MODULE, Frame, Unknown, Values, kept_by
 
@@ -37,23 +37,21 @@ def differs(roles: Roles, cls: ast.ClassDef, called: str | None = None) -> str |
         called: the only method of the class that is called, with those that it calls itself; any where None.
     """
     tree = roles.tree
-    classes = tree.used_classes(cls)
+    classes, family = tree.used_classes(cls), tree.lineage(cls)
+    run = _methods(family) if called is None else reached(_methods(family), called)
     for one in classes:
         if (base := foreign_base(tree, one)) is not None:
             return f"{one.name} is derived from {base}, which is not in this file"
-        known = {s.name for s in one.body if isinstance(s, ast.FunctionDef)}
-        made = _attributes_set_once(roles, one, classes)
-        methods = [s for s in one.body if isinstance(s, ast.FunctionDef)]
-        for method in methods if one is not cls or called is None else reached(methods, called):
+        inherited = _methods(family if one in family else tree.lineage(one))
+        known = {m.name for m in inherited} | _attributes_set_once(roles, inherited, classes)
+        for method in (m for m in _methods([one]) if one not in family or m in run):
             own = method.args.args[0].arg if method.args.args else ""
             if method.name == "__init__":
                 nodes = _with_what_it_calls(roles, method)
             else:
                 nodes = [n for stmt in method.body for n in walk(stmt)]
             for node in nodes:
-                found = (
-                    layer_differs(roles, node) if method.name == "__init__" else _other(roles, node, own, known | made)
-                )
+                found = layer_differs(roles, node) if method.name == "__init__" else _other(roles, node, own, known)
                 if found is not None:
                     return f"line {getattr(node, 'lineno', method.lineno)} {found}"
     return None
@@ -63,13 +61,21 @@ def reached(methods: Sequence[ast.FunctionDef], called: str) -> list[ast.Functio
     """The constructor, a method of a class, and the methods that these mention, directly or indirectly."""
     found = [m for m in methods if m.name == called]
     for method in found:  # grows as it is walked
-        named = {n.attr for n in walk(method) if isinstance(n, ast.Attribute)}
+        nodes, own = [*walk(method)], first_parameter(method)
+        named = {n.attr for n in nodes if isinstance(n, ast.Attribute)}
+        named |= {"forward" for n in nodes if calls_itself(n, own)}
         found += [m for m in methods if m.name in named and m not in found]
     return [*(m for m in methods if m.name == "__init__" and m not in found), *found]
 
 
-def _attributes_set_once(roles: Roles, cls: ast.ClassDef, classes: Collection[ast.ClassDef]) -> set[str]:
-    """The attributes that only the constructor sets, to layers and to networks of these classes."""
+def _methods(classes: Sequence[ast.ClassDef]) -> list[ast.FunctionDef]:
+    return [s for cls in classes for s in cls.body if isinstance(s, ast.FunctionDef)]
+
+
+def _attributes_set_once(
+    roles: Roles, methods: Sequence[ast.FunctionDef], classes: Collection[ast.ClassDef]
+) -> set[str]:
+    """The attributes that only constructors set, of these methods, to layers and to networks of these classes."""
 
     def check(made: ast.ClassDef, call: ast.Call, frame: Frame) -> None:
         if made not in classes:
@@ -77,7 +83,7 @@ def _attributes_set_once(roles: Roles, cls: ast.ClassDef, classes: Collection[as
 
     found: dict[str, bool] = {}
     values = Values(roles, check)
-    for method in (s for s in cls.body if isinstance(s, ast.FunctionDef)):
+    for method in methods:
         for name, value in kept_by(method):
             try:
                 shown = method.name == "__init__" and values.leaves(value, Frame(method)) == MODULE

@@ -148,7 +148,7 @@ def main(job_file: str) -> int:
     mode.install()
     started = real_time()
     try:
-        run_as_main(Path(job.script), job.argv, mode.hooks, mode.route)
+        run_as_main(job, mode.hooks, mode.route)
     except EnoughIterations:
         pass
     except (Exception, SystemExit) as error:
@@ -167,7 +167,7 @@ def _by_hand(job: Job) -> int:
     ranks = Ranks(job, Path(job.output))
     started = time.perf_counter()
     try:
-        ranks.run(lambda hooks, route: run_as_main(Path(job.script), job.argv, hooks, route))
+        ranks.run(lambda hooks, route: run_as_main(job, hooks, route))
     finally:
         for rank in ranks.ranks:
             rank.journal.close(seconds=time.perf_counter() - started, versions=_versions())
@@ -180,20 +180,19 @@ def _not_emulated(error: BaseException) -> bool:
     return (refuses and not emulated_device.DeviceTensor.made) or emulated_device.falls_short(error)
 
 
-def run_as_main(
-    script: Path, argv: list[str], hooks: dict[str, Any], route: Callable[[ast.Module], None] | None
-) -> None:
+def run_as_main(job: Job, hooks: dict[str, Any], route: Callable[[ast.Module], None] | None) -> None:
     """Execute a script as `python script argv...` would, with `hooks` on its calls and on code selected by `route`.
 
     Raises:
         BaseException: whatever the script raises, SystemExit included.
     """
-    sys.argv = [str(script), *argv]
+    script = Path(job.script)
+    sys.argv = [str(script), *job.argv]
     sys.path[0] = str(script.parent)
     module = types.ModuleType("__main__")
     module.__dict__.update(__file__=str(script), __builtins__=__builtins__, **{HOOKS_NAME: hooks})
     sys.modules["__main__"] = module
-    hook_modules_of(script.parent, hooks)
+    hook_modules_of([script.parent, *map(Path, job.together)], hooks)
     exec(compile_with_hooks(script, hooks, route), module.__dict__)
 
 

@@ -45,19 +45,19 @@ class _PatchOnImport(importlib.abc.MetaPathFinder):
         return spec
 
 
-def hook_modules_of(folder: Path, hooks: Mapping[str, Hook]) -> None:
-    """Also route the calls in modules of a folder through `hooks`: they are the script's own code.
+def hook_modules_of(places: Sequence[Path], hooks: Mapping[str, Hook]) -> None:
+    """Also route the calls in modules of some folders, and of some files, through `hooks`: they are the script's code.
 
     A conversion may merge them into the script, so they must be observed by the same rules before and after.
     """
-    sys.meta_path.insert(sys.meta_path.index(PathFinder), _Hooked(folder, hooks))  # after the finders that patch
+    sys.meta_path.insert(sys.meta_path.index(PathFinder), _Hooked(places, hooks))  # after the finders that patch
 
 
 class _Hooked(importlib.abc.MetaPathFinder):
-    """Finds the modules of a folder."""
+    """Finds the modules of folders, and of files."""
 
-    def __init__(self, folder: Path, hooks: Mapping[str, Hook]) -> None:
-        self._folder, self._hooks = folder, hooks
+    def __init__(self, places: Sequence[Path], hooks: Mapping[str, Hook]) -> None:
+        self._places, self._hooks = places, hooks
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -65,7 +65,8 @@ class _Hooked(importlib.abc.MetaPathFinder):
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is None or spec.origin is None or not isinstance(spec.loader, SourceFileLoader):
             return None
-        if not Path(spec.origin).is_relative_to(self._folder):
+        file = Path(spec.origin)
+        if not any(file.is_relative_to(place) or file.resolve() == place for place in self._places):
             return None
         spec.loader = _HookingLoader(fullname, spec.origin, self._hooks)
         return spec

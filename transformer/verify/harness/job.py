@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -29,6 +30,8 @@ class Job:
     """The script's own arguments."""
     output: str
     """The folder for `journal.json`, `values.bin` and `progress` (one byte per finished iteration)."""
+    together: Sequence[str] = ()
+    """Paths of files of other folders whose modules are the script's own code, as those of its folder are."""
     ranks: bool = False
     """Whether torchrun started this process, which then writes into the folder `rank<RANK>` of `output`."""
     iterations: int | None = None
