@@ -53,7 +53,7 @@ def test_every_comment_is_kept(fixture: Path) -> None:
 @FIXTURES
 def test_states_follow_from_each_other(fixture: Path) -> None:
     conversion = golden.conversion_of(fixture)
-    assert [s.transform.name for s in conversion.steps] in BY_KIND.values()
+    assert [s.transform.name for s in conversion.steps if s.transform.name != "one-file"] in BY_KIND.values()
     before = conversion.original
     for step in conversion.steps:
         assert step.before == before

@@ -421,3 +421,40 @@ def test_what_trains_is_made_by_choice(made: str, method: str, told: str) -> Non
     assert found.code == "LC004"
     assert ("what trains is known only when the script runs" in found.message) == bool(told)
     assert told in found.message
+
+
+STEP = "    optimizer.zero_grad()\n    loss = q(x)\n    loss.backward()\n    optimizer.step()\n"
+LOOP = f"for x in data:\n{STEP}"
+MADE = "optimizer = torch.optim.Adam(q.parameters())\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "code", "said"),
+    [
+        (f"import torch\nimport d4rl\n{MADE}data = d4rl.load()\n{LOOP}", "LC004", "offline RL"),
+        (f"import torch\nfrom torchrl.objectives import Loss\n{MADE}q = Loss()\n{LOOP}", "LC004", "TorchRL"),
+        (
+            "import torch\nfor p in torch.autograd.grad(kl, ps, create_graph=True):\n    p.data += 0.1 * p\n",
+            "LC004",
+            "TRPO",
+        ),
+        (
+            f"import torch\n{MADE}def update(x):\n{STEP}\nupdate = torch.compile(update)\n"
+            "for a in range(9):\n    x = env.step(a)\n"
+            "    update(x)\n",
+            "LC002",
+            "lean already",
+        ),
+    ],
+    ids=["recorded steps", "a library's losses", "second derivatives", "compiled by itself"],
+)
+def test_what_else_a_script_is_has_a_name(source: str, code: str, said: str) -> None:
+    (found,) = convert(source).errors
+    assert found.code == code
+    assert said in found.message
+    assert found.advice
+
+
+def test_stored_steps_of_a_library_do_not_make_it_the_trainer() -> None:
+    source = f"import torch\nfrom stable_baselines3.common.buffers import ReplayBuffer\n{MADE}x = env.step(0)\n{LOOP}"
+    assert not any("Stable-Baselines3" in d.message for d in convert(source).errors)

@@ -162,16 +162,19 @@ class _Phases:
     def _training_block(
         self, acting: list[ast.AST], learning: list[ast.AST]
     ) -> tuple[list[ast.stmt], ast.stmt, ast.stmt] | None:
-        """The block of the innermost loop in which the rollout comes before the update, and both statements."""
-        best: tuple[int, list[ast.stmt], ast.stmt, ast.stmt] | None = None
+        """The block of the innermost loop in which the rollout comes before the update, and both statements.
+
+        What happens in each turn is preferred to what some turns do, such as an evaluation.
+        """
+        best: tuple[tuple[int, bool], list[ast.stmt], ast.stmt, ast.stmt] | None = None
         for act in acting:
             for learn in learning:
                 theirs = self._tree.loops_around(learn)
                 common = [loop for loop in self._tree.loops_around(act) if loop in theirs]
                 apart = self._separating_block(common[0].body, act, learn) if common else None
-                depth = len(common)
-                if apart is not None and (best is None or depth > best[0]):
-                    best = depth, *apart
+                rank = len(common), apart is not None and not isinstance(apart[1], ast.If)
+                if apart is not None and (best is None or rank > best[0]):
+                    best = rank, *apart
         return None if best is None else best[1:]
 
     def _separating_block(

@@ -95,6 +95,8 @@ TRAINERS = {
     "rl_games": "rl_games", "rsl_rl": "RSL-RL", "spinup": "Spinning Up", "elegantrl": "ElegantRL", "xuance": "XuanCe",
 }  # fmt: skip
 """Packages whose own code contains the training loop of scripts that use them, each with its display name."""
+OFFLINE = frozenset({"d4rl", "minari"})
+"""Packages of recorded steps, from which scripts learn without an environment."""
 
 
 @dataclass(frozen=True)

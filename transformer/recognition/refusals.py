@@ -11,7 +11,7 @@ from platform import python_version
 
 from transformer.dataflow.bindings import variables
 from transformer.dataflow.own_compiling import own_compiling
-from transformer.facts.libraries import TRAINERS
+from transformer.facts.libraries import OFFLINE, TRAINERS
 from transformer.facts.lookups import OF_CALLER, lookups
 from transformer.facts.python import builtin_names, decorators
 from transformer.syntax import header
@@ -168,6 +168,8 @@ def no_training_loop(tree: Tree, env_steps: Sequence[ast.Call], optimizer_steps:
     if not optimizer_steps:
         return _no_optimizer(tree)
     opt = optimizer_steps[0]
+    if (known := _known_kind(tree, env_steps)) is not None:
+        return known
     if not env_steps:
         return at(
             opt,
@@ -193,6 +195,26 @@ def no_training_loop(tree: Tree, env_steps: Sequence[ast.Call], optimizer_steps:
             wanted_form(tree),
         )
     return at(env, "LC004", f"the environment step here and the optimizer step on line {opt.lineno} share no loop")
+
+
+def _known_kind(tree: Tree, env_steps: Sequence[ast.Call]) -> Diagnostic | None:
+    """Why a script without a known training loop needs none: it is lean already, or another kind of training."""
+    if (own := own_compiling(tree)) is not None:
+        advice = "Convert the eager script that it was made from, or train with it as it is."
+        return at(own, "LC002", "the script compiles its training itself: it is lean already", advice)
+    for module, qualified in tree.imports.items() if not env_steps else ():
+        package = qualified.partition(".")[0]
+        place = next((n for n in tree.of(ast.alias) if (n.asname or n.name.partition(".")[0]) == module), None)
+        if package in OFFLINE:
+            why = f"the script learns from the steps that {package} has recorded (offline RL), from no environment"
+            return at(place, "LC004", why, ALONE)
+        if package in TRAINERS:
+            why = f"{TRAINERS[package]} steps the environment here, or computes the losses, and not this file"
+            return at(place, "LC004", why, "Convert a script that has its own loop, such as cleanrl's ppo.py.")
+    return None
+
+
+ALONE = "Compile the update by hand: only training that steps an environment and learns from it is converted."
 
 
 def _unclear(tree: Tree, called: ast.Call) -> str:
@@ -263,6 +285,10 @@ def _no_optimizer(tree: Tree) -> Diagnostic:
             return at(node, "LC004", "an optimizer is made here, but nothing in this file steps one")
     if (chosen := _imported_by_choice(tree) or _made_by_choice(tree)) is not None:
         return chosen
+    for call in tree.of(ast.Call):
+        if tree.calls(call, "torch.autograd.grad") and any(k.arg == "create_graph" for k in call.keywords):
+            why = "no optimizer is stepped, and second derivatives are computed: this looks like TRPO, not PPO"
+            return at(call, "LC004", why, "Convert a PPO script: its updates are steps of an optimizer.")
     return at(None, "LC004", "no optimizer made by torch.optim is stepped by its name in this script")
 
 
