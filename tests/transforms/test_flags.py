@@ -225,6 +225,11 @@ def test_flags_are_taken_off_the_command_line(tmp_path: Path) -> None:
     assert result.stdout.strip().endswith("given.py', '5', '--comp', '--seed=2']")
 
 
+def test_an_option_that_the_script_sets_itself_keeps_its_name() -> None:
+    after = turn("flags", script({"setup": 'args.compile = "mine"\ndevice = torch.device("cpu")'})).after
+    assert 'parser.add_argument("--lean-compile"' in after
+
+
 def test_names_of_other_options_are_left_to_them() -> None:
     text = script({**OTHERS["a class of constants"], "documentation": "compile: bool = True"})
     after = turn("flags", text).after
@@ -240,7 +245,7 @@ def test_rewrite(rewrite: Rewrite) -> None:
     ("line", "told"),
     [
         ("torch.save({'model': agent.state_dict(), 'args': vars(args)}, 'x.pt')", True),
-        ("kept = dict(vars(args))", True),
+        ("kept = {'args': vars(args)}", True),
         ("print(vars(args))", False),
         ("print('|'.join(f'{k}={v}' for k, v in vars(args).items()))", False),
         ("kept = vars(agent)", False),

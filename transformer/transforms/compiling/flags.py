@@ -20,6 +20,7 @@ from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import ALL, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.compiling.all_options import computed_with
 from transformer.values.reports import is_report
 
 INFO = TransformInfo(
@@ -32,7 +33,9 @@ INFO = TransformInfo(
     ),
     safety=(
         "The new argument defaults to off and nothing reads it yet, so the script runs as before. If it defines no "
-        "arguments to which it could be added, it is removed from the command line before anything else reads it."
+        "arguments to which it could be added, or computes with all of them at once, as a hash of them does, the flag "
+        "is removed from the command line before anything else reads it. What logs, prints or saves all arguments "
+        "shows the new one, too."
     ),
     costs="Without a flag nothing can be compiled: leave out what the script compiles itself.",
     needs=(),
@@ -101,11 +104,13 @@ def _saved(tree: Tree) -> ast.Call | None:
 
 def _join(state: State, edits: Edits, wanted: Sequence[str], **said: str) -> dict[str, str] | None:
     """Add flags to the script's own arguments; returns what reads each, or None if none are defined in a known way."""
+    if computed_with(state.tree) is not None:
+        return None
     definition = _dataclass(state.tree) or _argparse(state.tree)
     reader = _reader(state.roles, definition.fields) if definition else None
     if definition is None or reader is None:
         return None
-    flags = _flag_names(wanted, definition.fields)
+    flags = _flag_names(wanted, definition.fields | {node.attr for node in state.tree.attributes_set()})
     edits.after(definition.last, render(definition.template, names=flags, **said, **definition.values))
     return {flag: f"{reader}.{name}" for flag, name in flags.items()}
 
