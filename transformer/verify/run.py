@@ -97,6 +97,8 @@ class Run:
         """
         with tempfile.TemporaryDirectory(prefix="lean-convert-") as name:
             scratch = Scratch(Path(name), self.processes)
+            if self.together and harness == HARNESS:
+                options["together"] = [str(path.resolve()) for path in self.together]
             job = scratch.lay_out(self, {"mode": mode, **({"ranks": True} if self.processes else {}), **options})
             with self._running(scratch, job, harness) as process:
                 yield Started(process, scratch, self.timeout, self.halt)
@@ -177,9 +179,7 @@ class Scratch:
         copy = self.root / "script" / run.script.name
         copy.write_bytes(data)
         path = self.root / "job.json"
-        together = [str(path.resolve()) for path in run.together]
-        told = {"script": str(copy), "argv": run.args, "output": str(self.root / "out"), "together": together}
-        path.write_text(json.dumps({**told, **job}))
+        path.write_text(json.dumps({"script": str(copy), "argv": run.args, "output": str(self.root / "out"), **job}))
         return path
 
     def last_lines(self) -> str:
