@@ -129,3 +129,24 @@ def test_a_report_does_not_pass_what_reports_or_stops(old: str, new: str, helper
 def test_a_report_passes_what_only_computes() -> None:
     outcome = turn("deferred-sync", script({"optimize": REPORT + PARTS["optimize"]})).outcome
     assert isinstance(outcome, Applied), outcome
+
+
+HOOKS = (
+    "atexit.register(READS)",
+    "sys.excepthook = READS",
+    "signal.signal(2, READS)",
+    "weakref.finalize(agent, READS)",
+)
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_what_runs_after_any_error_reads_what_it_read(hook: str) -> None:
+    reads = "lambda *given: print(len(clipfracs), rewards.sum(), type(next_done))"
+    hooked = {"stdlib": "import atexit, signal, sys, weakref", "before_loop": hook.replace("READS", reads)}
+    chosen = {"flags", "policy", "storage", "deferred-sync", "late-append", "host-arrays", "sampling"}
+    plain, kept = (convert(script(parts), select=chosen).source for parts in ({}, hooked))
+    for line in ("rewards = torch.zeros(", "rewards[step] ="):
+        assert line in kept and line not in plain
+    assert "next_done = next_done.cpu().numpy()" in plain
+    assert "next_done = next_done.cpu().numpy()" not in kept
+    assert "+= new_clipfracs" not in kept

@@ -310,6 +310,12 @@ NOOPS = [
         )
     ),
     NoOp(
+        "an optimizer that is saved whole",
+        {"report": "torch.save({'all': agent}, 'a.pt')\ntorch.save(optimizer, 'x.pt')\nprint(clipfracs)"},
+        "optimizer: line {line} saves the optimizer with its rate",
+        at="torch.save(optimizer",
+    ),
+    NoOp(
         "groups that are read in a checkpoint",
         {
             "report": "torch.save(optimizer.state_dict(), 'x.pt')\n"

@@ -9,10 +9,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator, Sequence
 
-from transformer.dataflow.access import Names, access, free_names, scope_access
-from transformer.facts.python import builtin_names
-from transformer.syntax.query import parameters, walk
-from transformer.syntax.tree import Tree
+from transformer.dataflow.access import NONE, Names, access, free_names, scope_access
+from transformer.facts.python import CALLED_AT_ANY_END, builtin_names
+from transformer.syntax.query import children, last_written, parameters, walk
+from transformer.syntax.tree import Scope, Tree
 
 Nested = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
@@ -49,6 +49,32 @@ def late_reads(node: Nested | ast.GeneratorExp) -> Names:
     first, *others = node.generators  # the first iterable is evaluated where the generator is made
     parts = [node.elt, *first.ifs, *(part for g in others for part in (g.iter, *g.ifs))]
     return frozenset[str]().union(*(access(part).reads for part in parts)) - _targets(node)
+
+
+def functions_in(scope: Scope) -> list[Nested | ast.GeneratorExp]:
+    """The functions and generators whose free names are the scope's; outer functions' names take precedence."""
+    found: list[Nested | ast.GeneratorExp] = []
+    pending: list[ast.AST] = list(children(scope))
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Nested):
+            found.append(node)
+            pending += [node.args, *getattr(node, "decorator_list", ())]
+        else:
+            found += [node] if isinstance(node, ast.GeneratorExp) else []
+            pending += children(node)
+    return sorted(found, key=lambda n: n.lineno)
+
+
+def read_by_functions(scope: Scope) -> Names:
+    """The names of a scope that its functions read, whenever they are called."""
+    return frozenset(name for node in functions_in(scope) for name in late_reads(node))
+
+
+def read_at_error(tree: Tree, scope: Scope) -> Names:
+    """The names of a scope that functions may read after an error that nothing catches, or a signal."""
+    hooked = any(last_written(n) in CALLED_AT_ANY_END for n in (*tree.of(ast.Name), *tree.of(ast.Attribute)))
+    return read_by_functions(scope) if hooked else NONE
 
 
 def is_used_up(tree: Tree, made: ast.expr) -> bool:

@@ -32,9 +32,22 @@ class Liveness:
     """Loops assumed to run their body at least once; see :class:`Assignment`."""
 
     @classmethod
-    def of(cls, body: Sequence[ast.stmt], at_exit: Names = NONE, at_least_once: Iterable[ast.stmt] = ()) -> Liveness:
-        """Analyse a scope; `at_exit` are the names live at its end (a module's globals that functions read)."""
-        self = cls(at_least_once=frozenset(at_least_once))
+    def of(
+        cls,
+        body: Sequence[ast.stmt],
+        at_exit: Names = NONE,
+        at_least_once: Iterable[ast.stmt] = (),
+        at_error: Names = NONE,
+    ) -> Liveness:
+        """Analyse a scope.
+
+        Args:
+            body: its statements.
+            at_exit: the names live at its end (a module's globals that functions read).
+            at_least_once: loops that are assumed to run their body at least once.
+            at_error: the names live after an exception that nothing catches.
+        """
+        self = cls(at_least_once=frozenset(at_least_once), _raises=at_error)
         self.before(body, at_exit)
         return self
 

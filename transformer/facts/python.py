@@ -218,3 +218,7 @@ def math_gives_float(name: str) -> bool:
         except TypeError:
             continue
     return False
+
+
+CALLED_AT_ANY_END = frozenset("atexit excepthook faulthandler finalize signal unraisablehook".split())
+"""Names of what calls functions of a script when it ends, after an error, too, or when a signal comes."""

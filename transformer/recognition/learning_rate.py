@@ -269,6 +269,8 @@ class RateUses:
         """Check a call that takes the optimizer as an argument."""
         function, qualified = unparse(call.func), self._tree.qualified(call.func) or ""
         if qualified.startswith("torch."):
+            if qualified == "torch.save":  # the whole object
+                self.kept_state = f"line {node.lineno} saves the optimizer with its rate"
             return
         builtin = self._tree.names.builtin(call.func)
         if builtin in SHOWS:

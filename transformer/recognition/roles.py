@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import Literal, TypeAlias, TypeGuard, TypeVar, cast
 
 from transformer.dataflow.access import access, free_names
+from transformer.dataflow.closures import read_at_error
 from transformer.dataflow.liveness import Liveness
 from transformer.dataflow.network_names import Networks
 from transformer.dataflow.reaching import Reaching
@@ -747,7 +748,7 @@ class Roles:
     @cached_property
     def liveness(self) -> Liveness:
         """Which names of the training scope are live after its statements."""
-        return Liveness.of(self.scope.body)
+        return Liveness.of(self.scope.body, at_error=read_at_error(self.tree, self.scope))
 
     def reaching(self, scope: Scope) -> Reaching:
         """Which assignments reach the statements of a scope."""

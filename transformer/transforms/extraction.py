@@ -17,7 +17,14 @@ import libcst as cst
 
 from transformer.dataflow.access import access, scope_access
 from transformer.dataflow.assignment import Assignment
-from transformer.dataflow.closures import Nested, is_used_up, kept_for_later, late_reads
+from transformer.dataflow.closures import (
+    functions_in,
+    is_used_up,
+    kept_for_later,
+    late_reads,
+    read_at_error,
+    read_by_functions,
+)
 from transformer.dataflow.grad_mode import without_gradients
 from transformer.dataflow.liveness import Liveness, exposed
 from transformer.facts.torch_api import ATTRIBUTES, GRADIENTS
@@ -26,7 +33,7 @@ from transformer.recognition.history import Function
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.layout import fit, fit_all
-from transformer.syntax.query import calls_method, children, is_none, parameters, statements, walk
+from transformer.syntax.query import calls_method, is_none, parameters, statements, walk
 from transformer.syntax.rewrite import Edits, Line, without_blank_lines
 from transformer.syntax.tree import Scope, Tree
 from transformer.transforms.base import Skip
@@ -77,7 +84,7 @@ def signature(
     binds = scope_access(region).binds
     check_not_shared(tree, scope, region, binds)
     reads = exposed(region, once)
-    liveness = Liveness.of(scope.body, _read_by_functions(scope), once)
+    liveness = Liveness.of(scope.body, read_by_functions(scope), once, read_at_error(tree, scope))
     live = liveness.after[end]
     if lost := binds & liveness.raised[begin]:
         raise Skip(
@@ -187,7 +194,7 @@ def check_not_shared(tree: Tree, scope: Scope, region: Sequence[ast.stmt], binds
         Skip: one does.
     """
     inside = {n for s in region for n in walk(s)}
-    for node in _functions_in(scope):
+    for node in functions_in(scope):
         if node in inside or (isinstance(node, ast.GeneratorExp) and is_used_up(tree, node)):
             continue
         for name in sorted(late_reads(node) & binds)[:1]:
@@ -213,25 +220,6 @@ def check_own(tree: Tree, region: Sequence[ast.stmt], own: frozenset[str], carri
         if isinstance(node, (ast.Global, ast.Nonlocal)) and own & {*node.names}:
             name = sorted(own & {*node.names})[0]
             raise Skip(f"line {node.lineno} shares {name}, which is set here, with other functions")
-
-
-def _functions_in(scope: Scope) -> list[Nested | ast.GeneratorExp]:
-    """The functions and generators whose free names are the scope's; outer functions' names take precedence."""
-    found: list[Nested | ast.GeneratorExp] = []
-    pending: list[ast.AST] = list(children(scope))
-    while pending:
-        node = pending.pop()
-        if isinstance(node, Nested):
-            found.append(node)
-            pending += [node.args, *getattr(node, "decorator_list", ())]
-        else:
-            found += [node] if isinstance(node, ast.GeneratorExp) else []
-            pending += children(node)
-    return sorted(found, key=lambda n: n.lineno)
-
-
-def _read_by_functions(scope: Scope) -> frozenset[str]:
-    return frozenset(name for node in _functions_in(scope) for name in late_reads(node))
 
 
 def _where(region: Sequence[ast.stmt]) -> str:

@@ -62,6 +62,9 @@ def apply(state: State) -> Rewrite:
             reasons.append(f"line {node.lineno} may leave a minibatch before the optimizer's step")
             continue
         for filled, places in grown.items():
+            if filled in roles.liveness.raised.get(region[0], ()):
+                reasons.append(f"{filled}: it may be read after an error in the minibatch")
+                continue
             if (why := _obstacle(roles, region, filled, places)) is not None:
                 reasons.append(f"{filled}: {why}")
                 continue
