@@ -22,7 +22,7 @@ _LOGGED = ("add_scalar", "add_text", "add_histogram", "log")
 
 
 class Hangs(BaseException):
-    """A conversion that is given up; no handler in the converter takes it for an error of its own."""
+    """A conversion that took too long. No handler in the converter mistakes it for an error of its own."""
 
 
 def examine(source: str, *, every_state: bool = True) -> tuple[Conversion | None, list[str]]:

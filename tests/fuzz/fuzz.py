@@ -44,16 +44,16 @@ class Mutant:
 
 @dataclass
 class Tally:
-    """What became of the mutants."""
+    """Counts of what happened to the mutants."""
 
     mutants: int = 0
     accepted: int = 0
     refused: Counter[str] = field(default_factory=Counter)
-    """By code."""
+    """Number of refused mutants by diagnostic code."""
     complaints: dict[str, int] = field(default_factory=dict)
-    """Complaint to the number of the first mutant that caused it."""
+    """Maps each complaint to the number of the first mutant that caused it."""
     slowest: float = 0.0
-    """Seconds of processor time."""
+    """The longest conversion, in seconds of processor time."""
 
 
 def mutations(random: random.Random, kinds: Sequence[str] = tuple(KINDS)) -> tuple[Mutation, ...]:
@@ -80,11 +80,11 @@ def _read(script: Path) -> str:
 
 @dataclass(frozen=True)
 class Finding:
-    """What one mutant came to."""
+    """The result for one mutant."""
 
     number: int
     codes: tuple[str, ...]
-    """Why it was refused; empty where it was converted."""
+    """Codes of the refusal; empty if the mutant was converted."""
     complaints: tuple[str, ...]
     seconds: float
 

@@ -52,7 +52,7 @@ def mutate(source: str, mutations: tuple[Mutation, ...]) -> str:
 
 
 class NothingToChoose(Exception):
-    """The script has none of what a mutation changes."""
+    """The script has nothing that a mutation of this kind could change."""
 
 
 def _parses(source: str) -> bool:
@@ -118,7 +118,7 @@ INNOCUOUS = (
 
 
 def _operator(source: str, mutation: Mutation) -> str:
-    """Put another operator in the place of one."""
+    """Replace one operator with another."""
     groups = [group.split() for group in OPERATORS]
     known = {operator for group in groups for operator in group}
     token = _choose(_within(source, mutation, [t for t in _tokens(source) if t.string in known]), mutation.first)
@@ -130,7 +130,7 @@ OPERATORS = ("+ - *", "/ //", "< <= > >= == !=", "+= -= *=", "and or")
 
 
 def _constant(source: str, mutation: Mutation) -> str:
-    """Put another number or truth value in the place of one."""
+    """Replace one number or truth value with another."""
     known = [t for t in _tokens(source) if t.type == tokenize.NUMBER or t.string in ("True", "False", "None")]
     token = _choose(_within(source, mutation, known), mutation.first)
     return _replaced(source, [token], _choose([c for c in CONSTANTS if c != token.string], mutation.second))
@@ -140,14 +140,14 @@ CONSTANTS = ("0", "1", "2", "3", "0.5", "1e-3", "-1", "True", "False", "None")
 
 
 def _rename(source: str, mutation: Mutation) -> str:
-    """Put another name of the script in the place of one occurrence of a name."""
+    """Replace one occurrence of a name with another name of the script."""
     names = _names(source)
     old = _choose(_within(source, mutation, names), mutation.first)
     return _replaced(source, [old], _choose(sorted({n.string for n in names}), mutation.second))
 
 
 def _rename_all(source: str, mutation: Mutation) -> str:
-    """Put another name of the script in the place of all occurrences of a name."""
+    """Replace all occurrences of a name with another name of the script."""
     names = _names(source)
     old = _choose(sorted({n.string for n in _within(source, mutation, names)}), mutation.first)
     new = _choose(sorted({n.string for n in names}), mutation.second)
@@ -181,7 +181,7 @@ def _statements(source: str) -> list[Statement]:
 
 
 def _places(source: str, mutation: Mutation) -> list[Statement]:
-    """The statements among which `first` chooses."""
+    """The statements that `first` chooses among."""
     statements = _statements(source)
     if not mutation.training:
         return statements
@@ -190,7 +190,7 @@ def _places(source: str, mutation: Mutation) -> list[Statement]:
 
 
 def _within(source: str, mutation: Mutation, tokens: list[tokenize.TokenInfo]) -> list[tokenize.TokenInfo]:
-    """The tokens among which `first` chooses."""
+    """The tokens that `first` chooses among."""
     if not mutation.training:
         return tokens
     begin, end = _training_lines(source)

@@ -1,4 +1,4 @@
-"""cleanrl's published scripts (package cleanrl 1.2.0), fetched when they are first asked for and kept in build/."""
+"""cleanrl's published scripts (package cleanrl 1.2.0), downloaded on first use and kept in build/."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAMES = ("ppo", "ppo_atari", "ppo_atari_envpool", "ppo_atari_lstm", "ppo_continu
 
 
 def real_scripts() -> list[Path]:
-    """The scripts that are there, sorted; none where they cannot be fetched."""
+    """The scripts, sorted; empty if they cannot be downloaded."""
     if not any(FOLDER.glob("*.whl")):
         FOLDER.mkdir(parents=True, exist_ok=True)
         # The package's metadata ask for an older Python, which its scripts do not need.

@@ -1,4 +1,4 @@
-"""Scripts that are drawn: one to three deeds, each a way to hold, change, move, print or look up a value at a place.
+"""Randomly drawn scripts: each does one to three things that hold, change, move, print or look up a value.
 
 It is no list of what was found. The axes are those of ways.py, values.py and reaches.py, and what goes together is
 decided by what a value is; the rest is left to chance. A script whose original ends with an error says nothing.
@@ -36,14 +36,14 @@ READS = ("heading", "collected", "reported")
 
 @dataclass(frozen=True)
 class Deed:
-    """Statements in places of the script."""
+    """Statements to insert, by place in the script."""
 
     title: str
     parts: dict[str, str]
 
 
 def drawn(number: int, seed: int) -> Iterator[Scenario]:
-    """So many scripts; the same for the same seed, and more of the same for a larger number."""
+    """The first `number` scripts of a seed; a larger number adds scripts and changes none."""
     draws = random.Random(seed)
     seen = set[str]()
     while number > len(seen):
@@ -76,7 +76,7 @@ def over_the_same_array(draws: random.Random, source: str) -> tuple[str, str]:
     for view in draws.choices(KEEP_SHAPE, k=2):
         made = put(made, view)
     source, copies = re.subn(r"return self.state.copy\(\)", "return self.state", source)
-    name = draws.choice(("seen", r"\1"))  # the array's variable: one of its own, or the tensor's
+    name = draws.choice(("seen", r"\1"))  # bind a new variable, or reuse the tensor's
     source = re.sub(r"((?:self\.)?next_obs)(?=, reward, done, info = )", name, source)
     source = re.sub(r"(?<=torch\.Tensor\()((?:self\.)?next_obs)(?=\))", name, source)
     pattern = r"torch\.Tensor\((envs\.reset\(\)|seen|(?:self\.)?next_obs)\)\.to\(([\w.]+)\)"
@@ -103,23 +103,23 @@ KEEP_SHAPE = (
 
 
 def kind(deeds: list[Deed]) -> str:
-    """What a script is about: the kinds of its deeds."""
+    """The kinds of a script's deeds, for statistics."""
     return " and ".join(sorted({d.title.split()[0] for d in deeds}))
 
 
 def deed(draws: random.Random) -> Deed:
-    """One thing that is done."""
+    """Draw one deed."""
     way = draws.choice((holding, holding, changing, changing, moving, printing, looking))
     return way(draws)
 
 
 def value(draws: random.Random) -> Value:
-    """A value at a place."""
+    """A value that exists at a place in the script."""
     return draws.choice([v for v in VALUES if v.hole not in ("meddled",)])
 
 
 def holding(draws: random.Random) -> Deed:
-    """A value, or what shares its memory, is held, and looked at later."""
+    """Hold a value, or something that shares its memory, and read it later."""
     one = value(draws)
     title, hold = draws.choice(list(HOLDS.items()))
     does, said = reached(draws, one, hold.does)
@@ -131,7 +131,7 @@ def holding(draws: random.Random) -> Deed:
 
 
 def changing(draws: random.Random, one: Value | None = None) -> Deed:
-    """A value is changed in place, by whatever name."""
+    """Change a value in place, through any of its names."""
     one = one or value(draws)
     ways = [k for k, v in CHANGES.items() if not (one.number and NEED_ROWS.search(v))]
     title = draws.choice(ways)
@@ -140,7 +140,7 @@ def changing(draws: random.Random, one: Value | None = None) -> Deed:
 
 
 def moving(draws: random.Random) -> Deed:
-    """A value is put elsewhere."""
+    """Store a value somewhere else."""
     one = value(draws)
     title = draws.choice(list(MOVES))
     head = draws.choice(list(AROUND))
@@ -148,7 +148,7 @@ def moving(draws: random.Random) -> Deed:
 
 
 def printing(draws: random.Random) -> Deed:
-    """A value is printed."""
+    """Print a value."""
     title = draws.choice(list(PRINTS))
     if draws.random() < 0.4:
         name, hole = draws.choice(NUMBERS)
@@ -160,14 +160,14 @@ def printing(draws: random.Random) -> Deed:
 
 
 def looking(draws: random.Random) -> Deed:
-    """A variable is looked up by its name in a text."""
+    """Look a variable up by a name given as text."""
     name, hole = draws.choice([(v.name, v.hole) for v in VALUES] + [n for n in NUMBERS if n[0].isidentifier()])
     title = draws.choice(list(LOOKUPS))
     return Deed(f"looks {name} up at {hole} by {title}", {hole: f"print({put(name, LOOKUPS[title])})"})
 
 
 def reached(draws: random.Random, one: Value, does: str) -> tuple[str, str]:
-    """Statements about a value by another name, or by what shares its memory; and how this is called."""
+    """Statements on a value through an alias or a view, with a description of how."""
     alias = draws.choice(list(ALIASES)) if draws.random() < 0.5 else "itself"
     view = draws.choice(list(VIEWS)) if draws.random() < 0.4 and not one.number and not one.array else "itself"
     head = draws.choice(list(AROUND)) if draws.random() < 0.3 else ""
@@ -183,6 +183,6 @@ def reached(draws: random.Random, one: Value, does: str) -> tuple[str, str]:
 
 
 def named(one: Value) -> str:
-    """A value's name, and its place."""
+    """A value's name and place."""
     (place,) = (p.title for p in PLACES if p.hole == one.hole)
     return f"{one.name} ({'in the update, ' if one.inner else ''}{place})"

@@ -1,4 +1,4 @@
-"""Scripts that were converted wrongly when they were tried, by what they do, in all the forms that were thought of.
+"""Scripts that were once converted wrongly, grouped by what they do, in many forms.
 
 Each is built of a way of ways.py, in a place of the script. What is expected of all is the same: the transform is held
 back, or the conversion's results are equal. Those that are still wrong are named in `WRONG`.
@@ -30,7 +30,7 @@ from ways import (
 
 @dataclass(frozen=True)
 class Fault:
-    """A script, and what it is about."""
+    """A script, with the subject and the title that name it."""
 
     about: str
     title: str
@@ -38,7 +38,7 @@ class Fault:
 
     @property
     def name(self) -> str:
-        """What it is called among all of them."""
+        """Its unique name."""
         return f"{self.about}: {self.title}"
 
     def __str__(self) -> str:
@@ -57,13 +57,13 @@ def script(parts: dict[str, str], base: str = "at the top", later: str = "") -> 
 
 
 def swapped(text: str, old: str, new: str) -> str:
-    """A script in which other statements replace one, which must occur once."""
+    """The script with one statement, which must occur once, replaced by others."""
     (indent,) = re.findall(rf"^( *){re.escape(old)}$", text, flags=re.MULTILINE)
     return text.replace(f"{indent}{old}\n", textwrap.indent(new.rstrip(), indent) + "\n")
 
 
 def holding(hold: Hold, value: str, name: str = "", base: str = "at the top") -> str:
-    """A script that holds a value beyond the iteration, and looks at it in each of the next ones."""
+    """A script that keeps a value beyond the iteration and reads it in each later one."""
     name = name or value
     batch = PARTS["flatten"] + "\nb_values = values.reshape(-1)"
     parts = {
@@ -75,7 +75,7 @@ def holding(hold: Hold, value: str, name: str = "", base: str = "at the top") ->
 
 
 def held() -> Iterator[tuple[str, str]]:
-    """Buffers that are held beyond the iteration."""
+    """Buffers are kept beyond the iteration."""
     for way, hold in HOLDS.items():
         yield f"b_values, {way}", holding(hold, "b_values")
     for view, expression in VIEWS.items():
@@ -90,7 +90,7 @@ def held() -> Iterator[tuple[str, str]]:
 
 
 def changed() -> Iterator[tuple[str, str]]:
-    """The action is changed before it is recorded, weights while steps are taken."""
+    """The action is changed before it is recorded, or weights are changed during the rollout."""
     for way, does in CHANGES.items():
         yield f"action, {way}", script({"acted": put("action", does)})
         late = {"record": "<late>\n" + PARTS["record"], "late": put("action", does)}
@@ -284,7 +284,7 @@ SECOND_NAMES = {
 
 
 def asked() -> Iterator[tuple[str, str]]:
-    """A result of the update is asked for its gradient, or what records it, later."""
+    """A result of the update is later asked for its gradient or its graph."""
     minibatch = PARTS["minibatch"]
     for name in ("newvalue", "ratio", "loss", "v_loss", "entropy", "mb_advantages"):
         for title, expression in GRADIENTS.items():
@@ -342,7 +342,7 @@ GRADIENTS = {
 
 
 def looked_up() -> Iterator[tuple[str, str]]:
-    """A helper looks a global up by its name in a text."""
+    """A helper looks a global up by a name given as text."""
     for title, expression in LOOKUPS.items():
         for name, place in (
             ("global_step", "acted"),
@@ -381,7 +381,7 @@ def show(expression: str) -> str:
 
 
 def written_out() -> Iterator[tuple[str, str]]:
-    """A name or an expression that a transform replaces is written out by `=` in an f-string."""
+    """An f-string prints the text of a name or an expression by `=`, and a transform replaces it."""
     for base in ("at the top", "in main()", "in functions", "in an object"):
         for title, (place, expression) in EXPRESSIONS.items():
             yield f"{title}, {base}", script({place: f'print(f"{{{expression}=}}")'}, base)
@@ -579,6 +579,6 @@ ITEMS = {
 
 
 def faults() -> list[Fault]:
-    """All of them; each has a text of its own."""
+    """All fault scripts; each has a different text."""
     found = [Fault(item, title, source) for item, make in ITEMS.items() for title, source in make()]
     return list({f.source: f for f in reversed(found)}.values())[::-1]

@@ -1,4 +1,4 @@
-"""Scripts on which a careless transform computes something else: each was once converted wrongly, or nearly.
+"""Scripts on which a careless transform computes something else; each was once converted wrongly, or nearly.
 
 Each holds the parts that differ from the script in scripts.py, the transform that has to take care, and a piece of
 what it says of it, empty where it applies all the same.

@@ -1,4 +1,4 @@
-"""What else a training loop may do that a conversion could lose: closures, seeds, settings, early ends, odd tensors."""
+"""Unusual training loops: closures, seeds, settings, early ends and odd tensors that a conversion could lose."""
 
 from __future__ import annotations
 

@@ -15,12 +15,12 @@ from scripts import PARTS, edited
 
 @dataclass(frozen=True)
 class Path:
-    """Expressions for what is changed."""
+    """Expressions through which a script reaches its network and optimizer."""
 
     title: str
     net: str = "agent"
     actor: str = ""
-    """What is left empty is reached through the network."""
+    """If an expression is empty, the part is reached through the network."""
     critic: str = ""
     opt: str = "optimizer"
     setup: str = ""
@@ -183,7 +183,7 @@ def with_holes(parts: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Form:
-    """What a statement is put into."""
+    """The construct that a statement is wrapped in."""
 
     title: str
     write: Callable[[str], tuple[str, str, str]]

@@ -27,9 +27,9 @@ from values import ARRAY_CHANGES, CHANGES, KEEPER, KEEPS, NEED_ROWS, READS, VALU
 T = TypeVar("T")
 
 PER_EFFECT = 2
-"""Scripts for each effect on a network or an optimizer."""
+"""The number of scripts per effect on a network or an optimizer."""
 BASES = ("at the top", "in main()", "in functions", "in an object")
-"""Where the training stands."""
+"""The contexts in which the training code may stand."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,11 @@ class Scenario:
     title: str
     source: str
     family: str = ""
-    """What it is about."""
+    """The family of scenarios that it belongs to."""
 
     @property
     def key(self) -> str:
-        """A short name that changes with the text."""
+        """A short name derived from a digest of the text."""
         return hashlib.blake2b(self.source.encode(), digest_size=4).hexdigest()
 
     def __str__(self) -> str:
@@ -51,14 +51,14 @@ class Scenario:
 
 
 class Turns:
-    """Chooses the possibility that came up least until now; a seeded draw decides ties."""
+    """Chooses the option used least so far; a seeded draw breaks ties."""
 
     def __init__(self, seed: int) -> None:
         self._draws = random.Random(seed)
         self._used: Counter[tuple[str, str]] = Counter()
 
     def choose(self, kind: str, options: Sequence[T], *partners: str) -> T:
-        """One of the options: least often met with these partners, then least often of all."""
+        """Choose the option least often combined with these partners; among equals, the one least used overall."""
 
         def often(option: T) -> tuple[int, int, float]:
             name = getattr(option, "title", str(option))
@@ -140,19 +140,19 @@ def build(effect: Effect, path: Path, form: Form | None, place: Place, when: str
 
 
 Expressions = dict[str, str]
-"""Python for NET, ACTOR, CRITIC and OPT."""
+"""The expression for each of NET, ACTOR, CRITIC and OPT."""
 INSIDE = {"NET": "net", "ACTOR": "net.actor", "CRITIC": "net.critic", "OPT": "opt"}
 SELF = {"NET": "self", "ACTOR": "self.actor", "CRITIC": "self.critic", "OPT": "None"}
 
 
 def at(path: Path) -> Expressions:
-    """What a path reaches."""
+    """The expressions for NET, OPT, ACTOR and CRITIC along a path."""
     parts = {"ACTOR": path.actor or f"{path.net}.actor", "CRITIC": path.critic or f"{path.net}.critic"}
     return {"NET": path.net, "OPT": path.opt, **parts}
 
 
 def reached(text: str, expressions: Expressions) -> str:
-    """A statement with expressions for what it is about."""
+    """The statement with NET, ACTOR, CRITIC and OPT replaced by expressions."""
     return re.sub(r"\b(NET|ACTOR|CRITIC|OPT)\b", lambda m: expressions[m[0]], text)
 
 
@@ -218,16 +218,16 @@ def of_an_object(text: str) -> str:
 
 
 def goes(effect: Effect, path: Path, form: Form | None, place: Place, when: str, base: str) -> bool:
-    """Whether these go together."""
+    """Whether these can be combined."""
     title, names = place.title, named(effect.does)
     prepared = form is not None and prepares(form)
     in_loop = title != "before the loop" and title != "environment" and not place.inside
     if effect.only and not re.search(effect.only, title):
         return False
     if path.title != PATHS[0].title and not (reaching(path) & names):
-        return False  # the path would be the network's name once more
+        return False  # the path would only be another spelling of the network's name
     if form is not None and names & {"ACTOR", "CRITIC"} and (path.actor or path.parts):
-        return False  # the form would reach the parts through the network
+        return False  # the form would reach the parts through the network, not along the path
     if place.inside and ("OPT" in names or path is not PATHS[0] or prepared or base == "in an object"):
         return False
     if title == "environment" and (prepared or path.actor):
@@ -244,7 +244,7 @@ def goes(effect: Effect, path: Path, form: Form | None, place: Place, when: str,
 
 @cache
 def named(code: str) -> frozenset[str]:
-    """What an effect's code acts on."""
+    """The placeholders that an effect's code uses."""
     return frozenset(re.findall(r"\b(?:NET|ACTOR|CRITIC|OPT)\b", code))
 
 
@@ -256,7 +256,7 @@ def prepares(form: Form) -> bool:
 
 @cache
 def reaching(path: Path) -> set[str]:
-    """What a path reaches in a way of its own."""
+    """The placeholders that a path reaches in an unusual way."""
     usual = at(PATHS[0])
     found = {name for name, expression in at(path).items() if expression != usual[name]}
     return found | ({"NET", "ACTOR", "CRITIC"} if path.init else set())
@@ -312,7 +312,7 @@ def about_values(seed: int, number: int = 1) -> Iterator[Scenario]:
             read = turns.choose("read", reads, name)
             store, things = KEEPS[way]
             if "+=" in store:
-                base = BASES[0]  # elsewhere the name would be the function's own
+                base = BASES[0]  # elsewhere, += would make the name local to a function
             hole, look = READS[read]
             holes = {value.hole: store.replace("X", value.name)}
             holes[hole] = "\n".join(filter(None, [holes.get(hole, ""), look.replace("READ", things)]))
@@ -401,6 +401,6 @@ FAMILIES: dict[str, Callable[[], Iterator[Scenario]]] = {
 
 
 def scenarios() -> list[Scenario]:
-    """All of them; each has a title and a text of its own."""
+    """All scenarios; each has a different title and text."""
     found = [replace(s, family=family) for family, make in FAMILIES.items() for s in make()]
     return list({s.source: s for s in found}.values())

@@ -1,4 +1,4 @@
-"""Networks that are made, called and answered in odd ways: edits of the network of scripts.py, and of its calls."""
+"""Networks with unusual constructors, calls and results, as edits of the network in scripts.py and of its calls."""
 
 from __future__ import annotations
 

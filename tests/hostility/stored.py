@@ -36,7 +36,7 @@ def learn(new: str, old: str = LOSS) -> dict[str, str]:
 
 
 def after(what: str) -> dict[str, str]:
-    """Something done in each step that learns, below the update and the target's."""
+    """Statements that run in each learning step, after the update and the target network's."""
     return {"follow": FOLLOW + "\n" + what}
 
 

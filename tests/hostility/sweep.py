@@ -27,7 +27,7 @@ from scenarios import Scenario, scenarios
 
 
 def main() -> int:
-    """Try the scripts whose titles hold all of the given texts; all without any."""
+    """Try the scripts whose titles contain all given texts; without texts, try all."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("titles", nargs="*", metavar="TITLE")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
@@ -86,7 +86,7 @@ def read_results(path: Path) -> list[dict[str, Any]]:
 
 
 def sweep(chosen: Sequence[Scenario], folder: Path, part: str) -> None:
-    """Judge scripts one by one; tells of each that goes wrong."""
+    """Judge scripts one by one, and print each one that fails."""
     preload()
     kinds: Counter[str] = Counter()
     with (

@@ -1,4 +1,4 @@
-"""Faults that were found by attack: each is mended, or expected to fail until it is."""
+"""Scripts that were once converted wrongly: each is fixed, or marked as an expected failure."""
 
 from collections import Counter
 from pathlib import Path
@@ -13,11 +13,11 @@ GROUPS: dict[tuple[str, bool], list[str]] = {}
 for one in ALL:
     GROUPS.setdefault((one.about, one.name in WRONG), []).append(one.name)
 FEW = 1
-"""So many of each item are tried at every change."""
+"""About how many scripts of each group run at every change."""
 
 
 def chosen(fault: Fault) -> bool:
-    """Whether a script is tried at every change: some that are wrong, and some that are not."""
+    """Whether a script runs at every change; FEW of each subject, of wrong and of right ones."""
     ours = GROUPS[fault.about, fault.name in WRONG]
     return fault.name in ours[len(ours) // (2 * FEW) :: -(-len(ours) // FEW)]
 

@@ -21,7 +21,7 @@ from judge import Outcome, judge
 
 
 def main() -> int:
-    """Try the scripts of some items; all without any."""
+    """Try the scripts of the given items; without items, try all."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("items", nargs="*", metavar="ITEM", help=f"of {', '.join(ITEMS)}")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def tried(fault: Fault) -> Outcome:
-    """What becomes of a script."""
+    """Try one script, and return its outcome."""
     with tempfile.TemporaryDirectory(prefix="lean-fault-") as folder:
         return judge(Path(folder) / "fault.py", fault.source)
 

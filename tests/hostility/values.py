@@ -105,7 +105,7 @@ WHOLE_CHANGES = {
 }
 
 NEED_ROWS = re.compile(r"X\[(?!\.\.\.)|unbind|in X|rows|index_fill|transpose|__setitem__")
-"""Found in what cannot be done with a number."""
+"""Matches statements that need dimensions, and so fail on a number."""
 
 KEEPS = {
     "appended to a list": ("KEPT.append(X)", "KEPT"),

@@ -90,7 +90,7 @@ def _statement(text: str) -> ast.stmt | None:
 
 
 def _is_plain(target: ast.expr) -> bool:
-    """Whether it is a name, an attribute of one, an entry under a text key, or several of these."""
+    """Whether it is a name, an attribute of one, an entry under a text key, or a tuple of these."""
     match target:
         case ast.Name() | ast.Attribute(value=ast.Name()):
             return True

@@ -1,4 +1,4 @@
-"""What became of the mutants of one script, and the score."""
+"""The outcomes of one script's mutants, and their score."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reasons import Reason
 
 @dataclass(frozen=True)
 class Scored:
-    """One mutant and what became of it."""
+    """A mutant and its outcome."""
 
     mutant: Mutant
     outcome: Outcome
@@ -23,7 +23,7 @@ class Scored:
 
 @dataclass(frozen=True)
 class Score:
-    """All of one script."""
+    """The score of one script."""
 
     script: str
     arguments: dict[str, tuple[str, ...]]
@@ -34,7 +34,7 @@ class Score:
     """Those of them whose statement no run reaches; they are not among the scored."""
     scored: tuple[Scored, ...]
     stale: tuple[str, ...]
-    """Mutants with a reason that are no more, or are told by now."""
+    """Mutants that have a reason, but no longer exist or are killed by now."""
 
     @property
     def proved(self) -> int:
@@ -43,12 +43,12 @@ class Score:
 
     @property
     def killed(self) -> int:
-        """Mutants that were told."""
+        """Mutants that were killed."""
         return sum(bool(s.outcome.killed) for s in self.scored if not s.proof)
 
     @property
     def survivors(self) -> tuple[Scored, ...]:
-        """Mutants that were not told and are not proved to be equivalent."""
+        """Mutants that were not killed and are not proved equivalent."""
         return tuple(s for s in self.scored if not s.proof and not s.outcome.killed)
 
     @property

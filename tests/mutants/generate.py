@@ -78,7 +78,7 @@ class Mutant:
 
     @property
     def key(self) -> str:
-        """What tells a mutant from the others of its script, as long as the statement stays as it is."""
+        """Identifies a mutant among those of its script, as long as its statement stays the same."""
         place = f"{self.scope or '(module)'}" + (f", number {self.number}" if self.number > 1 else "")
         return f"{place}: {self.before} -> {self.after}"
 
@@ -233,7 +233,7 @@ def _next(one: str, of: list[str]) -> str | None:
 
 
 def _keys(tree: ast.Module) -> dict[str, list[str]]:
-    """By variable, the text keys that it is subscripted with, in the order of the text."""
+    """The string keys that each variable is subscripted with, in the order of the text."""
     found: dict[str, list[str]] = {}
     for node in ast.walk(tree):
         match node:
@@ -244,7 +244,7 @@ def _keys(tree: ast.Module) -> dict[str, list[str]]:
 
 
 def _bound(tree: ast.Module) -> set[str]:
-    """What the script binds itself, imports and classes aside."""
+    """The names that the script binds, except for imports and classes."""
     bound = set()
     for node in ast.walk(tree):
         match node:
@@ -285,19 +285,19 @@ def _shown(statement: ast.stmt) -> str:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where an expression stands."""
+    """An expression and the context it stands in."""
 
     node: ast.expr
     parent: ast.AST
     field: str
     index: int | None
     shape: bool = False
-    """Whether nothing but its shape and dtype is read."""
+    """Whether only its shape and dtype are read."""
     even: bool = False
     """Whether its sign makes no difference: it is squared, say."""
 
     def put(self, new: ast.expr) -> None:
-        """Put another one there."""
+        """Replace the expression."""
         if self.index is None:
             setattr(self.parent, self.field, new)
         else:
@@ -305,7 +305,7 @@ class _Place:
 
 
 def _places(parent: ast.AST, shape: bool = False) -> Iterator[_Place]:
-    """Those of all expressions of a statement, outermost first."""
+    """The places of all expressions of a statement, outermost first."""
     called = parent.func if isinstance(parent, ast.Call) else None
     shape = shape or getattr(called, "attr", "") in SHAPED_LIKE
     even = isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Pow) and ast.unparse(parent.right) == "2"

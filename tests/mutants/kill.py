@@ -1,4 +1,4 @@
-"""Runs mutants on the checks of `lean-convert verify` for which nothing has to be compiled, until one tells them."""
+"""Runs mutants on those checks of `lean-convert verify` that compile nothing, until one check kills the mutant."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ CAPTURED = (GRAPHS, COMPILED_GRAPHS)
 
 @dataclass(frozen=True)
 class Place:
-    """A check, and the arguments of the runs on it."""
+    """A check, and the name of the arguments of its runs."""
 
     check: str
     name: str
-    """base: the target's arguments. Else those that `verify` derives from them."""
+    """`base` for the target's arguments; other names are those of arguments that `verify` derives from them."""
 
     def __str__(self) -> str:
-        """As the outcomes have it."""
+        """The form that outcomes store, such as `flags-off, base`."""
         return f"{self.check}, {self.name}"
 
     @property
@@ -81,29 +81,29 @@ PLACES = (
     Place(FLAGS_ON, SHORT_EPISODES),
     *(Place(check, "base") for check in (FLAGS_ON_GRAPHS, *CAPTURED)),
 )
-"""In the order in which they are tried: where a run takes less time first."""
+"""Places in the order in which they are tried: the fastest runs first."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a mutant."""
+    """The outcome of running a mutant."""
 
     killed: str
-    """How: `flags-off`, `flags-on`, `fails` or `hangs`; empty where it survived, or where nothing ran it."""
+    """How it was killed: `flags-off`, `flags-on`, `fails` or `hangs`; empty if it survived or was not run."""
     where: str
-    """The check and the arguments, as in `flags-off, base`; empty where it survived."""
+    """The check and arguments that killed it, such as `flags-off, base`; empty if it survived."""
     what: str
     """The first difference, or the last line of the error."""
     runs: int
-    """How many runs it took."""
+    """The number of runs."""
 
 
 ALIVE = Outcome("", "", "", 0)
-"""That of a mutant that was not run."""
+"""The outcome of a mutant that was not run."""
 
 
 class Range:
-    """A target with all that its mutants are compared with."""
+    """A target and everything that its mutants are compared with."""
 
     def __init__(self, target: Target) -> None:
         """Verify the converted script, and record the original with each configuration's arguments.
@@ -130,7 +130,7 @@ class Range:
 
     @property
     def arguments(self) -> dict[str, tuple[str, ...]]:
-        """By configuration."""
+        """The arguments, by configuration."""
         return {name: given.args for name, given in self._configurations.items()}
 
     @cached_property
@@ -169,13 +169,13 @@ class Range:
             except RunFailed as failure:
                 if not failure.not_emulated:
                     return Outcome("fails", str(place), str(failure).strip().splitlines()[-1], runs)
-                continue  # which says nothing of the script
+                continue  # the run stopped at something the emulated device lacks, which says nothing about the mutant
             if found:
                 return Outcome(place.check, str(place), found, runs)
         return Outcome("", "", "", len(places))
 
     def digest(self, mutant: Mutant) -> str:
-        """Changes with the mutant, and with whatever else its outcome depends on."""
+        """A digest of the mutant and of everything else that its outcome depends on."""
         parts = (mutant.applied(self.text), self._before, str(self._configurations), _surroundings())
         return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 

@@ -16,13 +16,13 @@ class Reason:
 
     script: str
     equivalent: bool
-    """Whether they compute the same; else they are not seen."""
+    """Whether they compute the same as the script. If not, the checks miss a real difference."""
     why: str
     keys: tuple[str, ...]
 
 
 def reasons(script: str) -> tuple[Reason, ...]:
-    """Those of one script.
+    """The reasons for one script's mutants.
 
     Raises:
         KeyError: an entry lacks a field, or is of no known verdict.

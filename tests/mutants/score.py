@@ -1,4 +1,4 @@
-"""Measures the teeth of `lean-convert verify`: how many single edits of converted fixtures it tells.
+"""Measures the teeth of `lean-convert verify`: how many single edits of converted fixtures it detects.
 
     python tests/mutants/score.py [--mutants 400] [--minutes 30] [--proofs] [--write] [SCRIPT...]
 
@@ -35,7 +35,7 @@ PROGRESS_SECONDS = 30.0
 
 
 def sample(mutants: Sequence[Mutant], size: int | None) -> list[Mutant]:
-    """So many mutants, the same ones each time, from all over the text; all where there are not so many."""
+    """A pseudo-random sample of `size` mutants, the same ones each time; all of them if there are fewer."""
     return sorted(mutants, key=lambda m: hashlib.blake2b(m.key.encode()).digest())[:size]
 
 
@@ -94,7 +94,7 @@ class Outcomes:
 
 
 def _told(scores: Sequence[Score]) -> Iterator[str]:
-    """What the command prints in the end."""
+    """The lines that the command prints."""
     for one in scores:
         yield f"{one.script}: {one.killed} of {len(one.scored) - one.proved} killed, {one.part:.1%}"
         for survivor in one.survivors:
@@ -104,7 +104,7 @@ def _told(scores: Sequence[Score]) -> Iterator[str]:
 
 
 def main() -> int:
-    """Print the survivors; the exit status says whether one of them, or none any more, lacks a reason."""
+    """Print the survivors. The exit status is 1 if a survivor has no reason or a reason is stale."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("scripts", nargs="*", metavar="SCRIPT", help="names of fixtures; all targets by default")
     parser.add_argument("--mutants", type=int, default=None, help="how many of each script, the same ones each time")

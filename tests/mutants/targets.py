@@ -14,9 +14,9 @@ class Target:
 
     name: str
     arguments: tuple[str, ...]
-    """For a short run in which episodes end, one of them with a rollout's last step."""
+    """Arguments of a short run in which episodes end, one of them with a rollout's last step."""
     aside: tuple[str, ...] = ()
-    """Functions and variables of this script that are no part of the training."""
+    """Names of functions and variables in this script that are not part of the training."""
 
     @property
     def original(self) -> Path:
@@ -25,7 +25,7 @@ class Target:
 
     @property
     def converted(self) -> Path:
-        """What the converter makes of it."""
+        """The script's conversion."""
         return FIXTURES / "converted" / self.name
 
 
@@ -35,7 +35,7 @@ ASIDE = {
     "hints to the compiler": ("options", "set_default_validate_args", "__version__", "_dynamo"),
     "how cuDNN computes": ("cudnn",),
 }  # fmt: skip
-"""What is left alone in every script."""
+"""Names that are never mutated, in any script."""
 
 TARGETS = (
     Target(

@@ -1,4 +1,4 @@
-"""Mutants are what they are said to be, and those of a sample are told by `verify`."""
+"""Mutants are the edits they claim to be, and `verify` kills those of a sample."""
 
 import ast
 from dataclasses import replace
