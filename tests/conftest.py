@@ -1,4 +1,4 @@
-"""What all tests share; helpers in support/ and tools/ are on the import path (pyproject.toml)."""
+"""Fixtures shared by all tests. Helpers in support/ and tools/ are on the import path (pyproject.toml)."""
 
 import gc
 import getpass
@@ -25,7 +25,7 @@ os.environ.setdefault("GOMP_SPINCOUNT", "0")
 
 
 def pytest_collection_finish() -> None:
-    """Take torch and all other modules out of the garbage collector's view: a third of a conversion's time."""
+    """Hide all loaded modules from the garbage collector, which would take a third of a conversion's time."""
     gc.collect()
     gc.freeze()
 
@@ -42,7 +42,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def conversions_of_fixtures(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Each is made by one of the processes that pytest-xdist starts."""
+    """Let pytest-xdist workers share the conversions of fixtures, so that each is made once."""
     golden = sys.modules.get("golden")
     if golden is not None and "PYTEST_XDIST_WORKER" in os.environ:
         golden.shared = tmp_path_factory.getbasetemp().parent / "conversions"
@@ -50,7 +50,7 @@ def conversions_of_fixtures(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture(scope="session")
 def published(request: pytest.FixtureRequest) -> Path:
-    """The scripts of the package cleanrl 1.2.0; its metadata ask for an older Python, which they do not need."""
+    """The scripts of cleanrl 1.2.0. Its metadata ask for an older Python, which they do not need."""
     assert request.config.cache is not None
     folder = request.config.cache.mkdir("cleanrl-1.2.0")
     if not any(folder.glob("*.whl")):
@@ -63,7 +63,7 @@ def published(request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture(scope="session")
 def runs_forked() -> Iterator[None]:
-    """Runs and verifications that name no server are forked of one all the same, from here on."""
+    """From here on, fork runs and verifications even if they name no server."""
     from served import all_forked
 
     with all_forked():

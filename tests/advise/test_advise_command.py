@@ -1,4 +1,4 @@
-"""`lean-convert advise`: what it says of real scripts, forms and exit codes."""
+"""`lean-convert advise`: its findings in real scripts, its output formats and its exit codes."""
 
 import json
 from functools import cache
@@ -16,10 +16,10 @@ CONVERTED_ONCE = cache(pipeline.convert)
 FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
 CONVERTED = sorted((FIXTURES / "converted").glob("*.py"))
 LEFT = {
-    "acts_into_memory.py": {"LA102"},  # its act() are not known an array
-    "q_lambda.py": {"LA101"},  # draws of the host, which stay its draws
+    "acts_into_memory.py": {"LA102"},  # the results of act() are not known to be arrays
+    "q_lambda.py": {"LA101"},  # the host draws random numbers, and must go on drawing the same ones
 }
-"""Conversions in which something is left that no transform rewrites."""
+"""Golden conversions that still contain something advice finds, by code; no transform rewrites it."""
 QUIET = """\
 import torch
 
@@ -35,7 +35,7 @@ TRAINS_ELSEWHERE = "from stable_baselines3 import PPO\nPPO('MlpPolicy', env).lea
 
 @pytest.fixture(autouse=True)
 def converted_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is asked here is what advice says of a conversion, not the conversion."""
+    """Cache conversions: these tests are about the advice, not about the conversion."""
     monkeypatch.setattr(pipeline, "convert", CONVERTED_ONCE)
 
 
@@ -78,7 +78,7 @@ def test_a_transform_is_named_only_where_it_does_it() -> None:
     kept = source.replace("        clipfracs = []\n", "").replace(
         "    for iteration", "    clipfracs = []\n    for iteration"
     )
-    assert kept != source  # what an f-string shows of all iterations stays a list of numbers
+    assert kept != source  # a list that an f-string prints after all iterations must stay a list of numbers
     found = [[f.transform for f in advise(text) if f.code == "LA001"] for text in (source, kept)]
     assert found == [["deferred-sync"], [None]]
 

@@ -1,4 +1,4 @@
-"""`lean-convert bench` as it is used: its exit codes, its table and JSON, and what it leaves behind."""
+"""`lean-convert bench` end to end: its exit codes, its table and JSON, and the files it leaves behind."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_json(original: Path, converted: Path, tmp_path: Path) -> None:
     without_update = faster["seconds_per_step"]["update"]
     assert without_update * STEPS < 0.001
     assert first["seconds_per_step"]["update"] * STEPS >= sleeper.MINIBATCHES * sleeper.UPDATE
-    assert faster["ratio"]["median"] > 1  # by how much, the machine decides
+    assert faster["ratio"]["median"] > 1  # the machine decides by how much
     for result in by_name.values():
         if result["status"] == "measured":
             assert len(result["rounds"]) == 2
@@ -232,7 +232,7 @@ def test_the_cache_is_filled_by_a_whole_burn_in(original: Path, converted: Path,
     original.write_text(edited(f"    time.sleep({sleeper.OTHER})", note))
     arguments = ("--burn-in", "4", "--rounds", "1", "--turns", "1", "--iterations", "1", "--mode", "none")
     assert run(original, converted, *arguments, "--warm-cache").exit_code == 0
-    assert log.read_text().split().count("4") == 2  # what compiles after a while is compiled by the first run, too
+    assert log.read_text().split().count("4") == 2  # the first run also compiles what compiles late
 
 
 def test_others_can_take_part_in_fewer_rounds(original: Path, converted: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What is different on a CUDA device, with a stand-in for torch whose GPU works through a queue of sleeps."""
+"""Benchmarks on a CUDA device, with a stand-in for torch whose GPU is a queue of sleeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures, computed by hand from hand-made runs."""
+"""Benchmark figures, checked against values computed by hand."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_one_run() -> None:
 
 
 def test_steps_that_are_only_stored_are_no_steps_in_steady_state() -> None:
-    """A thousand random actions take a tenth of a second; compiling begins where learning does."""
+    """Steps with random actions only are not counted: 1000 of them take 0.1 s, and compiling begins with learning."""
     rows = (Row(2.0, 0, 0.0, {}), Row(2.1, 1000, 0.0, {}), Row(40.1, 1100, 0.0, {}), Row(41.1, 1200, 0.0, {}))
     found = Measurement(rows, (2, 3), {"functions": {}}, {"rss_mib": 1.0}, {}, None, only_stored=1)
     assert found.warmup_seconds == pytest.approx(40.1 - 100 * 0.01)
@@ -73,7 +73,7 @@ def test_medians_and_spreads_over_rounds() -> None:
 
 
 def test_ratios_are_of_the_same_turn() -> None:
-    """The machine became slower by half from the second turn on: the ratio is 2 in each."""
+    """Ratios compare runs of the same turn: the machine halves its speed in the second turn, but the ratio stays 2."""
 
     def slowing(per_step: float) -> Measurement:
         seconds = (0.0, 10 * per_step, 30 * per_step, 50 * per_step)
@@ -88,7 +88,7 @@ def test_ratios_are_of_the_same_turn() -> None:
 
 @pytest.mark.parametrize(("count", "cut"), [(1, 0), (2, 0), (5, 0), (6, 0), (9, 1), (10, 1), (20, 5), (100, 39)])
 def test_interval_of_the_median(count: int, cut: int) -> None:
-    """The ranks are those of the sign test, as tables have them."""
+    """The ranks are those in published tables of the sign test."""
     assert spread(range(count)) == Spread((count - 1) / 2, cut, count - 1 - cut)
 
 

@@ -61,7 +61,7 @@ def test_warmup_is_what_steady_state_does_not_take(tmp_path: Path) -> None:
     assert plain.warmup_seconds > sleeper.START
     assert slow_start.warmup_seconds - plain.warmup_seconds == pytest.approx(
         2.0, abs=0.7
-    )  # how fast Python starts varies
+    )  # the start-up time of Python varies
     assert slow_start.seconds_per_step == pytest.approx(plain.seconds_per_step, rel=0.3)
 
 
@@ -122,7 +122,7 @@ COMPUTES = edited(
 )
 def test_matrix_products_and_convolutions_are_timed(tmp_path: Path, work: str, low: float, high: float) -> None:
     found = timed(tmp_path, COMPUTES.replace("{work}", work), products=True, threads=1)
-    assert found.iterations == 3  # those in which they were timed do not count
+    assert found.iterations == 3  # iterations in which products were timed do not count
     assert low <= found.split["products"] / found.split["update"] <= high  # the machine's speed may change
     assert found.products == found.split["products"]
 
@@ -132,7 +132,7 @@ def test_of_a_script_that_ends_in_its_turns_no_products_are_told(tmp_path: Path)
     short = COMPUTES.replace("{work}", "a @ a").replace("default=1000", "default=5")
     found = timed(tmp_path, short, Length(burnin=1, iterations=None, seconds=60.0, turns=1), products=True)
     assert (found.iterations, found.products) == (3, None)
-    assert timed(tmp_path, sleeper.TOY, products=True).products is None  # it has no torch
+    assert timed(tmp_path, sleeper.TOY, products=True).products is None  # the script does not use torch
 
 
 UNKNOWN = edited("        optimizer.zero_grad()\n        optimizer.step()\n", f"        time.sleep({sleeper.UPDATE})\n")

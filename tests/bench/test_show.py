@@ -1,4 +1,4 @@
-"""The table, from figures that are made up."""
+"""The benchmark table, rendered from made-up figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page and the README's table of speeds, made of result files; and the mending of LeanRL's scripts."""
+"""The speed page and the README's table, built from result files; and the fixes applied to LeanRL's scripts."""
 
 from __future__ import annotations
 

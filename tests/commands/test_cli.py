@@ -1,4 +1,4 @@
-"""The command line, around a small converter: streams, files, exit codes, reports."""
+"""The command line with a small stand-in converter: streams, files, exit codes and reports."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from transformer.syntax.diagnostics import CODES
 
 
 def written(content: str, source: str = "ppo.py", line_length: int = 127) -> str:
-    """What the small converter makes of a script, as it is written."""
+    """The file that the small converter writes for a script, header included."""
     return header.add(conversions.convert(content, line_length=line_length).source, source)
 
 
@@ -136,7 +136,7 @@ class TestFiles:
         assert result.exit_code == 2
         assert "--force" in result.stderr
         assert "python out.py" not in result.output
-        assert "transform" not in result.output  # nothing is told of a conversion that was thrown away
+        assert "transform" not in result.output  # a discarded conversion is not reported
         assert Path("out.py").read_text() == "mine = 1\n"
         assert run(script, "-o", "out.py", "--force").exit_code == 0
         assert Path("out.py").read_text() == written("x = 1\n")

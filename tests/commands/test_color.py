@@ -1,4 +1,4 @@
-"""Colors: the option, NO_COLOR and FORCE_COLOR, in real processes that write to no terminal."""
+"""Colors: the option, NO_COLOR and FORCE_COLOR, in real processes whose output is not a terminal."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Writing: all or nothing, never over the input, somebody else's file, or edits."""
+"""Writing output: all or nothing, and never over the input, an unrelated file, or user edits."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""Where there is no terminal, nothing is broken into lines, whatever the command."""
+"""Output that does not go to a terminal is never wrapped, whatever the command."""
 
 import io
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What commands write is whole or not there; where it cannot go is told before the work begins."""
+"""Commands write complete files or none, and report an unwritable destination before they start to work."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is converted, run or measured."""
+    """Fail the test if anything is converted, run or measured."""
 
     def worked(*_: object, **__: object) -> None:
         raise AssertionError("the work has begun")
@@ -41,7 +41,7 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def closed(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    """Let a folder be one that the user may not write to: the tests may run as root, who may."""
+    """Make a folder read as not writable: the tests may run as root, who could write anyway."""
     may = os.access
 
     def access(path: Path, mode: int) -> bool:
@@ -114,7 +114,7 @@ def test_of_a_series_all_or_nothing_is_written(script: Path, monkeypatch: pytest
 
 
 def full(monkeypatch: pytest.MonkeyPatch, *, after: int = 0) -> None:
-    """Let the disk be full after so many more files."""
+    """Let the disk be full once `after` files have been written."""
     real, written = os.fsync, []
 
     def fsync(handle: int) -> None:
@@ -127,7 +127,7 @@ def full(monkeypatch: pytest.MonkeyPatch, *, after: int = 0) -> None:
 
 
 class TestSeveral:
-    """One that fails does not stop the others, and the last line counts."""
+    """One failing file does not stop the others, and the last line counts the failures."""
 
     @pytest.fixture
     def three(self, script: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a conversion does no more often than it has to; counts, so that no machine's speed matters."""
+"""Work that a conversion must not repeat. The tests count calls, so the machine's speed does not matter."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SOURCE = (FIXTURES / "gymnasium_continuous.py").read_text(encoding="utf-8")
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
-    """Notes the first argument of every call of a function from now on."""
+    """Returns a function that starts to record the first argument of every call of `owner.name`."""
 
     def count(owner: object, name: str) -> list[Any]:
         calls: list[Any] = []
@@ -60,7 +60,7 @@ def test_a_scope_is_analysed_once_per_state(counted: Callable[..., list[Any]]) -
     bodies = counted(Reaching, "__init__")
     convert(SOURCE)
     assert bodies
-    assert len({id(body) for body in bodies}) == len(bodies)  # the list keeps them alive
+    assert len({id(body) for body in bodies}) == len(bodies)  # the list keeps them alive, so ids are unique
 
 
 @pytest.mark.parametrize("analysis", [Tensors, Shapes, Dtypes, KnownArrays])
@@ -68,7 +68,7 @@ def test_an_analysis_is_made_once_per_state(analysis: type, counted: Callable[..
     made = counted(analysis, "__init__")
     convert(SOURCE)
     assert made
-    assert len({id(roles) for roles in made}) == len(made)  # the list keeps them alive
+    assert len({id(roles) for roles in made}) == len(made)  # the list keeps them alive, so ids are unique
 
 
 def test_the_formatter_is_asked_less_than_once_per_applied_transform(counted: Callable[..., list[Any]]) -> None:

@@ -1,4 +1,4 @@
-"""Files beside a script that its conversion imports still."""
+"""Files beside a script that its conversion still imports."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Several scripts in processes of their own: the same conversions, in order, and each its own failure."""
+"""Several scripts converted in worker processes: same conversions, same order, and separate failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines that reasons name: each is the line of the original from which a statement comes, however it has changed."""
+"""Reasons name lines of the original: the line a statement comes from, however it was changed since."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NUMBER = re.compile(r"  #@(\d+)$")
 
 
 def numbered(code: str) -> str:
-    """A script in which a comment behind each statement's first line, if it fits there, says which line that is.
+    """Mark the first line of each statement with a comment that holds its number, if it fits there.
 
     Comments stay with their statements, so they tell where these were.
     """

@@ -1,4 +1,4 @@
-"""Scripts that compile something themselves: what they compile stays as it is, and no flags stand beside it."""
+"""Scripts that call torch.compile themselves: that code stays unchanged, and no flags are added."""
 
 import ast
 

@@ -1,4 +1,4 @@
-"""The run through all transforms: the order, choosing among them, and what every conversion must leave alone."""
+"""The pipeline of transforms: their order, how some are selected, and what every conversion leaves unchanged."""
 
 import ast
 import io
@@ -170,7 +170,7 @@ def test_a_transform_is_not_needed_where_the_one_that_it_needs_is_not() -> None:
 @pytest.mark.parametrize("count", slow_but_each(12, range(1, len(NAMES))))
 def test_every_prefix_of_the_order_can_be_chosen(count: int) -> None:
     prefix = convert(script(), select=NAMES[:count])
-    # compile looks at the parameters only where the script is not to be distributed
+    # compile inspects the parameters only if distribute was not selected
     assert prefix.source == whole("distribute" in NAMES[:count]).steps[count - 1].after
     rest = [s.outcome for s in prefix.steps[count:]]
     assert all(isinstance(o, Skipped) and not o.chosen for o in rest)

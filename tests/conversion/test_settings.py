@@ -1,4 +1,4 @@
-"""`[tool.lean-convert]`: the nearest table decides, what it does not know is an error, options come first."""
+"""`[tool.lean-convert]`: the nearest table applies, unknown keys are errors, and options take precedence."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from transformer.conversion.settings import Settings, SettingsError, settings_of
             {"../pyproject.toml": "[tool.lean-convert]\nignore = ['measure']\n"},
             Settings(ignore=("measure",), line_length=127),
         ),
-        # a file without the table is not the nearest one that has it; the nearest that has it decides alone
+        # a nearer pyproject.toml without the table is ignored; tables are not merged
         (
             {"../pyproject.toml": "[tool.lean-convert]\nignore = ['measure']\n", "pyproject.toml": "[tool.other]\n"},
             Settings(ignore=("measure",), line_length=127),
@@ -44,7 +44,7 @@ from transformer.conversion.settings import Settings, SettingsError, settings_of
             {"pyproject.toml": "[tool.lean-convert]\ntune = true\nmeasure = false\ntarget = 'cpu'\n"},
             Settings(tune=True, measure=False, target="cpu", line_length=127),
         ),
-        ({"pyproject.toml": "[project\n"}, Settings(line_length=127)),  # not ours to complain of
+        ({"pyproject.toml": "[project\n"}, Settings(line_length=127)),  # malformed: for other tools to report
     ],
 )
 def test_nearest_table_decides(tmp_path: Path, files: dict[str, str], expected: Settings) -> None:

@@ -1,4 +1,4 @@
-"""Files that are converted with a script: the one text that they make, and what is refused."""
+"""Files converted together with a script: the single text they become, and what is refused."""
 
 from __future__ import annotations
 
@@ -673,7 +673,7 @@ class TestConversion:
         _, together = convert_script(str(path), [tmp_path / "agent.py"])
         assert together.converted
         applied = [[s.transform.name for s in c.steps if s.applied] for c in (alone, together)]
-        assert set(applied[0]) - {"acting-method"} < set(applied[1])  # alone, that stands in for policy
+        assert set(applied[0]) - {"acting-method"} < set(applied[1])  # alone, it stands in for policy
         assert {"one-file", "evaluate-once", "sampling", "cudagraphs"} <= set(applied[1])
         assert together.original == self.files()["train.py"]
         assert together.steps[0].before == together.original
@@ -732,7 +732,7 @@ def test_blocks_are_indented_as_the_scripts(tmp_path: Path, indent: str) -> None
 
 
 def test_a_tab_among_spaces(tmp_path: Path) -> None:
-    """Python takes it for the columns up to the next eighth; LibCST, which writes the text, does not take it."""
+    """Python expands a tab to the next multiple of eight columns. LibCST, which writes the text, does not accept it."""
     other = "def f(x):\n    for i in range(x):\n\t    x += i\n    return x\n"
     main = "from agent import f\n\nprint(f(3))\n"
     found = join(tmp_path, {"agent.py": other, "train.py": main})
@@ -794,7 +794,7 @@ class TestAnImportThatAnOptionChooses:
         for options in ((), ("--algo", "b"), ("--algo", "c")):
             told = self.run(tmp_path, found.text, *options)
             assert told == self.run(tmp_path, CHOOSING, *options) and told[0] == 0
-        for other in ("a", "d"):  # with which the original ends by a NameError
+        for other in ("a", "d"):  # for these, the original ends with a NameError
             code, printed, why = self.run(tmp_path, found.text, "--algo", other)
             assert code == 1 and printed == "chosen\n" and f"run the original for {other}" in why
         (note,) = found.notes

@@ -1,4 +1,4 @@
-"""What a reader is told of what was left as it was."""
+"""What the report says about code that was left unchanged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GROWS = "if len(seen) < 9:\n    seen.append(ratio.sum().item())"
 
 
 def said(conversion: Conversion) -> str:
-    """The report, as a terminal shows it."""
+    """The report as a terminal shows it."""
     file = io.StringIO()
     print_report(Console(file=file, width=400), [Result("ppo.py", conversion)])
     return file.getvalue()

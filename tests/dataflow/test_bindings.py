@@ -1,4 +1,4 @@
-"""Which names are one variable, and what it is bound to."""
+"""Which names are the same variable, and what it is bound to."""
 
 from __future__ import annotations
 

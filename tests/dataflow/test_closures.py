@@ -1,4 +1,4 @@
-"""Functions and generators that are made in a block: which may read its variables when it has ended."""
+"""Functions and generators made in a block: which of them may read its variables after it has ended."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from transformer.syntax.tree import Tree
 
 
 def kept(block: str, carried: str = "") -> dict[str, int]:
-    """What reads `x` later, and where it is made."""
+    """What may read `x` after the block, with the line where it is made."""
     tree = Tree(block)
     return kept_for_later(tree, tree.root.body, {"x"}, {carried})
 

@@ -1,4 +1,4 @@
-"""Whether gradients are off: the answer for a line is compared with torch's own when the line runs."""
+"""Whether gradients are off: the analysis's answer for a line is compared with torch's when the line runs."""
 
 from __future__ import annotations
 

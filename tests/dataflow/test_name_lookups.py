@@ -1,4 +1,4 @@
-"""What a script may reach by its name as text."""
+"""What a script may look up by a name given as text."""
 
 import ast
 

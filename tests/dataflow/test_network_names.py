@@ -1,4 +1,4 @@
-"""Which calls of a method `step` are of networks."""
+"""Which calls of a method named `step` are calls of networks."""
 
 import ast
 
@@ -23,7 +23,7 @@ class Env:
 
 
 def of_networks(code: str) -> list[str]:
-    """The calls of `step` in a script that are of networks, as written."""
+    """The calls of `step` in a script that are calls of networks, as source text."""
     tree = Tree(code)
     networks = Networks(tree)
     return [ast.unparse(n.func) for n in tree.of(ast.Call) if calls_method(n, "step") and networks.computes(n)]

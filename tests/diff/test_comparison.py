@@ -7,7 +7,7 @@ from transformer.diff.folding import Fold, fold
 
 
 def story(before, after):
-    """What a reader is told, one entry a line: kind and text; moved rows with `>`."""
+    """The comparison as a reader sees it, one entry a line: kind and text, moved rows with `>`."""
     diff = compare(before, after)
     told = []
     for entry in diff.entries:

@@ -140,7 +140,7 @@ def test_blame_prints_the_converted_script(script):
 
 
 def scripts(**changed):
-    """Names and digests as a verification of the made-up conversion has them, some of another text."""
+    """Names and digests as in a verification of the made-up conversion; `changed` replaces texts."""
     texts = {"original": ORIGINAL, "converted": hand_made().source} | changed
     return {k: {"name": "other.py", "digest": sha256(v.encode()).hexdigest()} for k, v in texts.items()}
 
@@ -213,7 +213,7 @@ def test_the_script_is_never_overwritten(script):
 
 
 def test_a_pager_is_used_on_a_terminal(tmp_path):
-    """The story of a real script, on a real terminal: coloured, and given to the pager."""
+    """On a terminal, the diff of a real script is coloured and piped into the pager."""
     pager = tmp_path / "less"
     pager.write_text(f"#!/bin/sh\ncat > {tmp_path}/paged\n")
     pager.chmod(0o755)

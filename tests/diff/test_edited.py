@@ -1,4 +1,4 @@
-"""`lean-convert diff --edits OUT`: what somebody did to a converted script, and how it is told without its source."""
+"""`lean-convert diff --edits OUT`: shows user edits of a converted script, without needing the original."""
 
 import subprocess
 from pathlib import Path
@@ -14,7 +14,7 @@ from transformer.syntax import header
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A script, and its conversion, in which a number was changed."""
+    """A script and its conversion, in which the user changed a number."""
     monkeypatch.setattr(pipeline, "convert", conversions.convert)
     monkeypatch.chdir(tmp_path)
     Path("ppo.py").write_text("x = 1\ny = 2\n")

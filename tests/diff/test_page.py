@@ -162,7 +162,7 @@ def test_a_page_of_1500_lines_takes_no_longer_than_its_conversion():
         for k in range(200)
     )
     fixture = next(path for path in FIXTURES if path.name == "envpool_cnn.py")
-    start = time.process_time()  # others may be using this machine
+    start = time.process_time()  # other processes may be using this machine
     conversion = convert(fixture.read_text().replace("\nclass ", f"\n{helpers}class ", 1))
     assert conversion.original.count("\n") >= 1500
     converted = time.process_time()

@@ -5,7 +5,7 @@ from transformer.diff.words import changed_spans, similarity
 
 
 def marked(old, new):
-    """Both texts with their changed words in brackets."""
+    """Both texts, with brackets around changed words."""
     result = []
     for lines, spans in zip((old, new), changed_spans(old, new), strict=True):
         text = []

@@ -1,4 +1,4 @@
-"""What the rows say of methods of modules is what calls of them do."""
+"""Facts about library calls: each row is compared with what the call really does."""
 
 import importlib
 import random
@@ -25,7 +25,7 @@ ROWS = [(name, row) for row in MODULES for name in row.names.split()]
 
 
 class Net(nn.Module):
-    """A network with a part, a parameter and a buffer of its own, and gradients."""
+    """A network with a layer, a parameter and a buffer of its own, and gradients."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,11 +55,11 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "register_buffer": ("other", GIVEN),
 }
 ABSENT = ("cpu", "cuda", "xpu", "ipu", "mtia", "compile")
-"""What needs another device, or a compiler."""
+"""Methods that need another device or a compiler."""
 
 
 def held(net: nn.Module) -> dict[str, Any]:
-    """What a module holds, by what a row may say that it changes."""
+    """A module's state, keyed by the kinds of change that a row may claim."""
     tensors = {**dict(net.named_parameters()), **dict(net.named_buffers())}
     return {
         "mode": [m.training for m in net.modules()],
@@ -74,7 +74,7 @@ def held(net: nn.Module) -> dict[str, Any]:
 
 
 def reached(thing: Any) -> set[str]:
-    """Of which kinds something is that can be got at through a view."""
+    """The kinds of objects that can be reached through a view."""
     if isinstance(thing, (torch.Tensor, nn.Module)):
         things = [thing]
     else:
@@ -137,7 +137,7 @@ STATES = {"numpy.random": lambda: np.random.get_state()[1].tobytes(), "random": 
 
 @pytest.mark.parametrize("name", sorted(WORKING.keys() - {*NOT_INSTALLED}))
 def test_what_a_library_does(name: str) -> None:
-    """It is there; what draws moves its generator, clocks go on, what computes draws nothing and is a module."""
+    """The function exists. Draws advance the generator, clocks advance, and modules that compute draw nothing."""
     whole = name.split(".")
     thing: Any = importlib.import_module(whole[0])
     for at, part in enumerate(whole[1:], 2):
@@ -178,7 +178,7 @@ def test_a_view_is_of_the_memory() -> None:
 
 
 def test_all_that_a_module_has_is_known() -> None:
-    """torch may add more; a name without a row is not known."""
+    """A new torch may add names; a name without a row counts as unknown."""
     has = {n for n in dir(nn.Module()) if not n.startswith("_") and "hook" not in n and n != "forward"}
     assert OF_MODULE - {"T_destination"} <= has | {"ipu", "mtia"}
     assert {*has} - OF_MODULE <= set()

@@ -1,4 +1,4 @@
-"""Lookups of names reach what their rows say."""
+"""Lookups by name reach exactly what their rows say."""
 
 import builtins
 import copy

@@ -1,4 +1,4 @@
-"""What the rows say of Python's builtins and containers is what calls of them do."""
+"""Facts about builtins and container methods: each row is compared with what the call really does."""
 
 import builtins
 import contextlib
@@ -25,7 +25,7 @@ from transformer.facts.python import (
 
 
 class Marker:
-    """An object that is told from others."""
+    """An object that can be told apart by identity."""
 
     def __lt__(self, other: object) -> bool:
         return False
@@ -52,7 +52,7 @@ def receiver(kind: str) -> object:
 
 
 def reached(thing: object) -> set[int]:
-    """Which markers can be got at through an object."""
+    """The ids of markers that can be reached through an object."""
     found, stack, seen = set(), [thing], set()
     while stack:
         one = stack.pop()
@@ -85,7 +85,7 @@ ARGUMENTS = {
     "isdisjoint": ([INSIDE],),
     "setdefault": ("key", GIVEN),
     "get": ("key", GIVEN),
-    "move_to_end": None,  # of OrderedDict alone
+    "move_to_end": None,  # only OrderedDict has it
     **dict.fromkeys("append appendleft add".split(), (GIVEN,)),
 }
 METHODS = [
@@ -99,7 +99,7 @@ METHODS = [
 
 
 def allowed(row: Does) -> set[int]:
-    """The markers that a call's result may lead to, by its row."""
+    """The ids of markers that a call's result may lead to, according to its row."""
     held, given = {id(HELD), id(OTHER)}, {id(GIVEN), id(INSIDE)}
     return {
         "nothing": set(),
@@ -135,7 +135,7 @@ def test_a_method_does_what_its_row_says(kind: str, name: str, row: Does) -> Non
 
 
 def test_what_is_kept_is_found() -> None:
-    """The tests above can fail: with a row that says less than append() does, they would."""
+    """Shows that the tests above can fail: append() keeps its argument, and its row says so."""
     held = [HELD]
     held.append(GIVEN)
     assert id(GIVEN) in reached(held)
@@ -168,7 +168,7 @@ def test_a_builtin_does_what_its_row_says(name: str, row: Does) -> None:
     if name not in arguments:
         return
     result = getattr(builtins, name)(*arguments[name])
-    deep = {id(GIVEN)} if name == "dict" else set()  # pairs are taken apart twice
+    deep = {id(GIVEN)} if name == "dict" else set()  # dict() unpacks pairs, and so looks two levels deep
     more = deep | ({id(INSIDE)} if row.gives in ("contents and given", "given") else set())
     assert reached(result) <= allowed(row) | more
 
@@ -192,7 +192,7 @@ CALLS = {
     }.items()
     for name in names.split()
 }  # fmt: skip
-"""How each builtin is called, but those that read or open, and errors."""
+"""Arguments for each builtin, except for those that read or open, and for exceptions."""
 
 
 @pytest.mark.parametrize("name", sorted(CALLS.keys() & builtin_names()))
@@ -217,7 +217,7 @@ def test_what_a_builtin_makes(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(builtin_names(makes=("error", "foreign"))))
 def test_errors_that_computations_raise(name: str) -> None:
-    """The errors that no computation raises are those of imports, of files, and of the process."""
+    """The only exceptions that no computation raises are those of imports, of files and of the process."""
     error = getattr(builtins, name)
     assert issubclass(error, BaseException)
     outside = issubclass(error, (ImportError, KeyboardInterrupt, OSError))
@@ -238,7 +238,7 @@ def test_what_holds_what_a_function_returns() -> None:
 
 
 def test_what_operators_call() -> None:
-    """A class with all of these methods sees each operator of two operands, from either side."""
+    """A class that defines all of these methods sees each binary operator, from either side."""
     seen: list[str] = []
 
     def method(name: str) -> object:
@@ -260,7 +260,7 @@ def test_what_calls_the_first_of_two() -> None:
 
 
 def _goes_through(name: str) -> bool:
-    """Whether a builtin takes elements of what it is given, or its result does when it is asked for one."""
+    """Whether a builtin iterates over its argument, at once or when its result is consumed."""
     seen = []
 
     class Watched(list[object]):
@@ -283,12 +283,12 @@ def _goes_through(name: str) -> bool:
 
 @pytest.mark.parametrize("name", sorted(CALLS.keys() & builtin_names()))
 def test_what_goes_through_what_it_is_given(name: str) -> None:
-    if name not in ("bytes", "print", "repr", "str", "ascii", "format"):  # these go through to show it, or to copy it
+    if name not in ("bytes", "print", "repr", "str", "ascii", "format"):  # these iterate in order to show or copy it
         assert (name in builtin_names(takes=True)) == _goes_through(name)
 
 
 class Waits(TorchDispatchMode):
-    """Counts how often the value of a tensor is asked for."""
+    """Counts how often a tensor's value is requested."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -335,7 +335,7 @@ def test_what_is_called_back(name: str) -> None:
 
 
 def test_builtins_that_depend_on_the_process() -> None:
-    """Another process hashes a text to another number, and so puts it in another place of a set."""
+    """String hashes differ between processes, and with them the order of sets."""
     calls = {n: n + CALLS[n] for n in builtin_names(makes=("number", "text", "container")) & CALLS.keys()}
     calls |= {"hash": "hash('a')", "set": "[*set('abcdefgh')]", "frozenset": "[*frozenset('abcdefgh')]"}
     calls |= {"id": "id(object())", "dict": "[*dict.fromkeys('abcdefgh')]", "sorted": "sorted('abcdefgh')"}

@@ -1,4 +1,4 @@
-"""The table of torch's facts, held against the torch and the numpy that run here: everything in it is called."""
+"""Facts about torch and numpy: every row is checked by calling the installed version."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ from transformer.syntax.templates import render
 ELSEWHERE = {
     ("tensor", "cuda"): "there is no such device here",
 }
-"""What is not called, and why."""
+"""What is not called, with the reason."""
 
 FLOATS = torch.linspace(0.1, 0.9, 15).reshape(5, 3)
 SQUARE = torch.tensor([[2.0, 0.5], [0.5, 1.0]])
@@ -84,11 +84,11 @@ INPUTS = {
     "matrices": FLOATS[:3].expand(2, 3, 3).clone(),
     **{str(d): torch.ones(2, 2, dtype=d) for d in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.float16)},
 }
-"""What callables are called with first; not all can work with all of them."""
+"""First arguments to try; no callable accepts all of them."""
 
 
 def like(x: Any) -> Any:
-    """A second argument that is not the first."""
+    """A second argument: a copy of the first."""
     return x.copy() if isinstance(x, np.ndarray) else x.detach().clone()
 
 
@@ -141,7 +141,7 @@ GIVEN: dict[str, tuple[Callable[[Any], tuple[Any, ...]], ...]] = {
     "multinomial": (lambda x: (1,),),
     "narrow": (lambda x: (0, 0, 1),),
     "norm": (lambda x: (), lambda x: (2, 0), lambda x: (1,), lambda x: (2, -1)),
-    "one_hot": (lambda x: (9,),),  # without a number of classes it asks for the largest value
+    "one_hot": (lambda x: (9,),),  # without a number of classes, it asks for the largest value
     "permute": (lambda x: (tuple(range(x.ndim)),),),
     "pow": (lambda x: (1,), lambda x: (2,), lambda x: (like(x),)),
     "percentile": (lambda x: (50,),),
@@ -157,7 +157,7 @@ GIVEN: dict[str, tuple[Callable[[Any], tuple[Any, ...]], ...]] = {
     "unsqueeze": (lambda x: (-1,),),
     "where": (lambda x: (like(x), like(x)),),
 }
-"""What follows the first argument."""
+"""Further arguments, after the first."""
 MAKING: dict[str, tuple[Any, ...]] = {
     "arange": (4,),
     "eye": (3,),
@@ -168,21 +168,21 @@ MAKING: dict[str, tuple[Any, ...]] = {
     "randint": (9, (3,)),
     "randperm": (5,),
 }
-"""Arguments of what makes tensors of nothing but sizes."""
+"""Arguments of functions that make tensors from sizes only."""
 
 REMOVED = {("torch", "cholesky"): (2, 14)}
-"""What torch has only before these versions."""
+"""Names that torch removed, with the first version without them."""
 CASES = [(kind, name) for kind in OF for name in OF[kind] if (kind, name) not in ELSEWHERE]
 
 
 def made_distributions() -> list[Any]:
-    """One of each kind that PPO draws actions from."""
+    """One of each kind of distribution that PPO samples actions from."""
     normal = Normal(FLOATS.clone(), FLOATS.clone())
     return [normal, Categorical(logits=FLOATS.clone()), Categorical(probs=FLOATS.clone()), Independent(normal, 1)]
 
 
 def calls(kind: Kind, name: str, row: Row) -> Iterator[tuple[str, Any, Any]]:
-    """What a callable is given, and what it returns, for each input that it accepts."""
+    """The arguments and the result of a callable, for each input that it accepts."""
     if kind == "distribution":
         for made in made_distributions():
             if name == "rsample" and not made.has_rsample:
@@ -214,7 +214,7 @@ def calls(kind: Kind, name: str, row: Row) -> Iterator[tuple[str, Any, Any]]:
 
 
 def function(kind: Kind, name: str) -> Callable[..., Any]:
-    """The callable, with what it is a method of as its first argument."""
+    """The callable; a method takes its object as the first argument."""
     homes: dict[str, Any] = {
         "tensor": torch.Tensor,
         "array": np.ndarray,
@@ -243,7 +243,7 @@ def tensors_in(value: Any) -> list[Any]:
 
 
 def memory(value: Any) -> set[int]:
-    """Where the memory of tensors and arrays begins that a value holds."""
+    """Start addresses of the memory of all tensors and arrays in a value."""
     found = set()
     for part in tensors_in(value):
         if isinstance(part, np.ndarray):
@@ -256,13 +256,13 @@ def memory(value: Any) -> set[int]:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two results are equal to the last bit, and of one shape."""
+    """Whether two results have equal bits and equal shapes."""
     a, b = torch.as_tensor(a), torch.as_tensor(b)
     return a.shape == b.shape and torch.equal(torch.nan_to_num(a, nan=7.5), torch.nan_to_num(b, nan=7.5))
 
 
 def nearly(a: Any, b: Any) -> bool:
-    """Whether two results are equal but for the last bits, and of one shape."""
+    """Whether two results have equal shapes, and are equal except for rounding."""
     a, b = torch.as_tensor(a), torch.as_tensor(b)
     if a.shape != b.shape or not a.is_floating_point():
         return same(a, b)
@@ -291,7 +291,7 @@ def faults_of_memory(kind: Kind, name: str, row: Row) -> Iterator[str]:
 
 
 def faults_of_changes(kind: Kind, name: str, row: Row) -> Iterator[str]:
-    """What is wrong with whether it changes what it is given."""
+    """What is wrong with whether it changes its arguments."""
     if kind not in ("tensor", "torch", "functional") or row.made:
         return
     changed = 0
@@ -355,7 +355,7 @@ PIECES = ((1, 29), (3, 53), (13, 97), (67, 201))
 
 
 def numbers(dtype: torch.dtype, count: int, seed: int) -> list[Tensor]:
-    """So many tensors of MANY elements each, a third of them special."""
+    """`count` tensors of MANY elements each, a third of them special values."""
     generator = torch.Generator().manual_seed(seed)
     found = []
     for _ in range(count):
@@ -368,7 +368,7 @@ def numbers(dtype: torch.dtype, count: int, seed: int) -> list[Tensor]:
 
 
 def bits(x: Any) -> Tensor:
-    """What a result is to the last bit, signs of zeros too; all that is no number is one and the same."""
+    """A result's bits, including the signs of zeros; all nans are the same."""
     x = torch.as_tensor(x).contiguous()
     if not x.is_floating_point():
         return x
@@ -378,7 +378,7 @@ def bits(x: Any) -> Tensor:
 
 
 def differing(call: Callable[..., Any], operands: int) -> Iterator[str]:
-    """How an operation on one-dimensional tensors or arrays computes a piece of them otherwise than the whole."""
+    """Pieces of one-dimensional inputs for which an operation computes other bits than for the whole."""
     seen = 0
     for dtype, seed in product(COMPUTED_IN, range(3)):
         given = numbers(dtype, operands, seed)
@@ -492,7 +492,7 @@ def faults_of_draws(kind: Kind, name: str, row: Row) -> Iterator[str]:
         after_numpy = np.random.get_state()[1].tobytes()
         drew.add(not torch.equal(before, torch.get_rng_state()) or before_numpy != after_numpy)
     if True in drew and not row.draws:
-        if not (kind == "distribution" and name == "log_prob"):  # it is given a sample
+        if not (kind == "distribution" and name == "log_prob"):  # it is given a sample, and so need not draw one
             yield "it draws"
     if True not in drew and row.draws:
         yield "it draws nothing"
@@ -586,9 +586,9 @@ def faults_of_graph(kind: Kind, name: str, row: Row) -> Iterator[str]:
         mean, scale = torch.zeros(2, requires_grad=True), torch.ones(2, requires_grad=True)
         results = [getattr(torch.distributions.Normal(mean, scale), name)(*([mean] if name == "log_prob" else []))]
     else:
-        made = row.made or name == "one_hot"  # it takes nothing that has one
+        made = row.made or name == "one_hot"  # no input of it can have a graph
         results = [r for _, given, r in calls(kind, name, row) if made or given[0].requires_grad]
-    if not results and row.memory != "number" and name != "numpy":  # nor does this
+    if not results and row.memory != "number" and name != "numpy":  # nor can its input
         yield "it is given nothing that has a graph"
     if any(getattr(t, "requires_grad", False) for t in tensors_in(results)):
         yield "a result has a graph"
@@ -610,7 +610,7 @@ def faults_of_moves(kind: Kind, name: str, row: Row) -> Iterator[str]:
         return
     try:
         moved = function(kind, name)(FLOATS.to("meta"), *(() if name == "cpu" else ("cpu",)))
-    except NotImplementedError:  # there is no value to move
+    except NotImplementedError:  # a meta tensor has no value to move
         moved = FLOATS
     except (RuntimeError, TypeError, ValueError):
         moved = None
@@ -868,7 +868,7 @@ def test_an_attribute_is_what_its_row_says(row: Attribute, kind: str, name: str)
             assert callable(value)
             return
         if value is None and kind == "array":
-            return  # what tensors alone have
+            return  # only tensors have it
         if row.memory == "number":
             assert not isinstance(value, Tensor)
         elif row.memory == "shared" and kind == "array":
@@ -898,13 +898,13 @@ GIVEN_TO_DRAWS: tuple[tuple[Any, ...], ...] = (
     *((), (2,), (2, 0.5), (1, 2, 3), (3, 2, 2), (2.0, 2.0), ([1, 2],)),
     ([1.0, 2.0], [[1.0, 0.0], [0.0, 1.0]]),
 )
-"""Arguments, of which most of what draws takes some."""
+"""Arguments, some of which fit most functions that draw."""
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("library", [random, np.random], ids=["random", "numpy"])
 def test_what_draws_does_not_set_the_state(library: Any) -> None:
-    """Two different states stay different, whatever is called; what sets one makes them the same."""
+    """A draw sets no state: two different states stay different. What sets the state makes them equal."""
     looks = library.getstate if library is random else lambda: str(np.random.get_state())
     called = 0
     for name in sorted(n for n in DRAWING if hasattr(library, n) and n[0].islower()):
@@ -925,7 +925,7 @@ def test_what_draws_does_not_set_the_state(library: Any) -> None:
 @pytest.mark.parametrize("name", sorted(draws(makes=("order", "choice", "integers"))))
 @pytest.mark.filterwarnings("ignore")
 def test_what_a_draw_makes(name: str) -> None:
-    """A permutation, elements of the argument, or integers."""
+    """A draw makes a permutation, elements of its argument, or integers."""
     numbers = [*range(10, 19)]
     if name in draws(of="torch"):
         sampled: Any = torch.randperm(9) + 10 if name == "randperm" else None
@@ -971,7 +971,7 @@ MADE: dict[str, tuple[Any, ...]] = {
     "MultivariateNormal": (REAL, UNIT),
     "TransformedDistribution": (_normal, [DISTRIBUTIONS.TanhTransform()]),
 }
-"""What some distributions are made of; the others are made of logits, or of one or two positive parameters."""
+"""Parameters of some distributions; the others take logits, or one or two positive parameters."""
 BY_LOGITS = (
     "Bernoulli Binomial Categorical ContinuousBernoulli Geometric Multinomial NegativeBinomial OneHotCategorical "
     "OneHotCategoricalStraightThrough RelaxedBernoulli RelaxedOneHotCategorical"
@@ -986,7 +986,7 @@ COUNTED = {
 
 
 def _kept(distribution: Any) -> dict[str, Any]:
-    """The attributes of a distribution, and of those that it is made of."""
+    """The attributes of a distribution and of the distributions that it contains."""
     return {
         name: _kept(value) if isinstance(value, DISTRIBUTIONS.Distribution) else type(value)
         for name, value in vars(distribution).items()
@@ -1035,11 +1035,11 @@ OF_LAYERS: dict[str, tuple[Any, ...]] = {
     **{name: (3, 4) for name in layers() if name.startswith(("LSTM", "GRU", "RNN"))},
     **dict.fromkeys(("Softmax", "LogSoftmax"), (-1,)),
 }
-"""What modules are made of."""
+"""Constructor arguments of modules."""
 
 
 def _of_layer(name: str) -> tuple[Tensor, ...]:
-    """A batch of nine rows for a module."""
+    """A batch of nine rows as input of a module."""
     sizes = next((size for size in "123" if name.endswith(f"{size}d")), None)
     if name == "Embedding":
         return (torch.arange(9),)
@@ -1064,7 +1064,7 @@ def _first(made: Any) -> Tensor:
 
 
 def _check_layer(name: str, layer: Any) -> None:
-    """It computes the same in both modes, twice, draws nothing, and keeps nothing."""
+    """A layer computes the same in both modes and when repeated, draws nothing, and keeps nothing."""
     given, before = _of_layer(name), {k: v.clone() for k, v in layer.state_dict().items()}
     state = torch.get_rng_state()
     made = [_first(layer.train(mode)(*given)) for mode in (True, True, False)]
@@ -1143,7 +1143,7 @@ PRODUCTS_GIVEN: dict[str, Callable[[Any], tuple[Any, ...]]] = {
 @pytest.mark.parametrize("name", sorted(PRODUCTS))
 @pytest.mark.filterwarnings("ignore")
 def test_products_sum_products(name: str) -> None:
-    """Twice the numbers make four times the product: elements are multiplied, and nothing is computed beside that."""
+    """Inputs twice as large give products four times as large: elements are multiplied, and nothing else is added."""
     homes = (torch, torch.nn.functional, torch.linalg)
     call = next(getattr(home, name) for home in homes if hasattr(home, name))
     ones, small = torch.ones(3, 3), torch.full((3, 3), 0.5)
@@ -1152,7 +1152,7 @@ def test_products_sum_products(name: str) -> None:
         assert torch.allclose(call(*given(ones)), 2 * call(*given(small)))
         return
     powers = {"bilinear": 3, "multi_dot": 3}.get(name, 2)
-    adds = float(name.startswith(("addb", "addm", "badd")))  # the first is added
+    adds = float(name.startswith(("addb", "addm", "badd")))  # the first argument is added
     one, half = call(*given(ones)), call(*given(small))
     assert torch.allclose(one - adds, (half - 0.5 * adds) * 2**powers)
 
@@ -1196,7 +1196,7 @@ def test_dtypes(row: Dtypes) -> None:
 
 
 class Products(TorchDispatchMode):
-    """Whether matrices are multiplied or factored."""
+    """Records whether matrices are multiplied or factored."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -1209,7 +1209,7 @@ class Products(TorchDispatchMode):
 
 @pytest.mark.parametrize("name", sorted(distributions() - {"Distribution"}))
 def test_which_distributions_multiply_matrices(name: str) -> None:
-    """Those that are made of others do if these do."""
+    """Distributions that contain others multiply matrices if those do."""
     with Products() as products:
         made = _make(name, {})
         for call in (made.sample, lambda: made.log_prob(made.sample()), made.entropy):
