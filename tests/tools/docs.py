@@ -41,9 +41,8 @@ def _asked(info: TransformInfo) -> str:
 
 def transform_page(info: TransformInfo) -> str:
     """One transform: what, before and after, when, why it is safe, what it costs to leave out, how often it applies."""
-    order = [t.name for t in all_transforms()]
     links = ", ".join(f"[`{n}`]({n}.md)" for n in info.needs)
-    place = f"Step {order.index(info.name) + 1} of {len(order)}" + (f"; it needs {links}" if links else "")
+    needs = f" It needs {links}." if links else ""
     asked = f"\n\nIt is applied only with `{flag(info.option)}`." if info.option else ""
     regroups = f"\n\nUnder the flags, arithmetic is done in another order: {info.regroups}." if info.regroups else ""
     applied = _applied()
@@ -51,7 +50,7 @@ def transform_page(info: TransformInfo) -> str:
     often = f"To {count or 'none'} of the {len(applied)} PyTorch scripts of [cleanrl](../../benchmarks/logs/family.md)."
     often = often if not info.option else "Only if its option is given."
     return (
-        f"# `{info.name}`\n\n{_sentence(info.summary)} {place}.{asked}\n\n"
+        f"# `{info.name}`\n\n{_sentence(info.summary)}{needs}{asked}\n\n"
         f'## Before and after\n\n```python title="before"\n{_code(info.before)}\n```\n\n'
         f'```python title="after"\n{_code(info.after)}\n```\n\n'
         f"## When it is applied\n\n{_sentence(info.applies)}\n\n"
