@@ -282,6 +282,21 @@ def test_a_function_that_is_given_a_list_of_numbers_stays_eager() -> None:
     assert step.outcome.notes[0].startswith("update() is not compiled: it is given rows, a list")
 
 
+@pytest.mark.parametrize("module", ["torch.utils.data", "torch.utils.data.sampler"])
+def test_a_function_that_is_given_a_samplers_indices_stays_eager(module: str) -> None:
+    drawn = "for mb_inds in BatchSampler(SubsetRandomSampler(range(args.batch_size)), args.minibatch_size, False):"
+    parts = {
+        "third_party": f"from {module} import BatchSampler, SubsetRandomSampler",
+        "minibatches": f"for epoch in range(args.update_epochs):\n    {drawn}\n        <learn>",
+        "metrics": "",
+        "report": "print(iteration)",
+    }
+    step = turn("compile", script(parts), ("policy", "update"))
+    assert isinstance(step.outcome, Applied), step.outcome
+    assert step.outcome.notes[0].startswith("update() is not compiled: it is given mb_inds, a list")
+    assert "torch.compile(update" in turn("compile", script(parts), ("policy", "update", "shuffle")).after
+
+
 def test_a_function_that_reads_a_list_of_numbers_stays_eager() -> None:
     # Dynamo's guards see each number of a list
     chosen = "rows = torch.randint(0, 2, (4,)).tolist()\nmoved = sum(b_obs[row].sum() for row in rows)"
