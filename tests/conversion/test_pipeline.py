@@ -107,7 +107,7 @@ def test_what_builds_on_another_has_no_reason_of_its_own_in_the_report() -> None
     for file, verbose in ((short, False), (full, True)):
         print_report(Console(file=file, width=200), [result], verbose=verbose)
     assert "needs policy" not in short.getvalue()
-    assert "not needed here, 1 needs what was left as it was; -v says why" in short.getvalue()
+    assert "not needed here, 1 builds on one that was left out; -v says why" in short.getvalue()
     assert "evaluate-once" in full.getvalue() and "needs policy, which did not apply" in full.getvalue()
 
 

@@ -323,10 +323,9 @@ def test_a_function_that_no_argument_asks_for_is_told(training: Training, tmp_pa
     policy, uncalled = Function("policy", 5, 3), Function("update_alpha", 0, 0)
     check = lockstep_check("compiled", Lockstep((policy, uncalled), errors, (), 2, 0.0))
     assert check.status == "equal"
-    (told,) = never_called([check])
-    assert told.startswith("update_alpha() is compiled, but never called")
+    assert never_called([check]) == ["update_alpha"]
     called = lockstep_check("compiled", Lockstep((Function("update_alpha", 4, 2),), errors, (), 2, 0.0))
-    assert list(never_called([check, called])) == []
+    assert never_called([check, called]) == []
 
 
 def test_both_kinds_of_functions_that_are_not_judged_are_said() -> None:

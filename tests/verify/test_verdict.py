@@ -8,6 +8,7 @@ from rich.console import Console
 
 from transformer.verify import Recording
 from transformer.verify.checks import Check
+from transformer.verify.lockstep import Function, Lockstep
 from transformer.verify.names import CHECKS
 from transformer.verify.show import print_verdict
 from transformer.verify.verify import Verification
@@ -39,6 +40,14 @@ def checks(*names: str, **statuses: str) -> tuple[Check, ...]:
 def test_how_far_it_went(toy_recording: Recording, reached: int, said: str) -> None:
     recording = replace(toy_recording, steps=())
     assert printed(Verification(checks(*REACHED[:reached]), recording, ()))[-1].startswith(f"{said}   ")
+
+
+def test_a_compiled_function_that_never_ran_is_in_the_verdict(toy_recording: Recording) -> None:
+    recording = replace(toy_recording, steps=())
+    lockstep = Lockstep((Function("update", 4, 2), Function("update_targets", 0, 0)), (), (), 2, 0.0)
+    compiled = replace(Check("compiled", "equal"), lockstep=lockstep)
+    last = printed(Verification((*checks(*REACHED[:3]), compiled), recording, ()))[-1]
+    assert last.startswith("EQUAL up to compiled, but for update_targets(), which never ran.   ")
 
 
 def test_what_could_not_run(toy_recording: Recording) -> None:

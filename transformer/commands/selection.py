@@ -25,7 +25,7 @@ def together_option(command: Callable[..., Any]) -> Callable[..., Any]:
         multiple=True,
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
         metavar="FILE",
-        help="Also convert what SCRIPT imports from this file: its definitions are merged into the result. Repeatable.",
+        help="Read this file, which SCRIPT imports, with it. A conversion takes its definitions in. Repeatable.",
     )(command)
 
 

@@ -81,7 +81,7 @@ def unneeded(conversion: Conversion) -> list[str]:
 def counts(conversion: Conversion, *, with_depending: bool = True) -> str:
     """How many transforms were not needed, and how many build on what was left as it was; nothing where none is."""
     not_needed, others = len(unneeded(conversion)), len(depending(conversion)) if with_depending else 0
-    building = f"{others} {'needs' if others == 1 else 'need'} what was left as it was"
+    building = f"{others} {'builds' if others == 1 else 'build'} on one that was left out"
     return ", ".join(filter(None, (f"{not_needed} not needed here" if not_needed else "", building if others else "")))
 
 

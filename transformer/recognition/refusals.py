@@ -81,7 +81,10 @@ def mixed_tabs(code: str) -> Diagnostic:
 def _tree_or_reason(code: str) -> ast.Module | Diagnostic:
     """The tree of a text, or why there is none."""
     if _is_notebook(code):
-        advice = "`jupyter nbconvert --to script NOTEBOOK` makes a script from it; convert that."
+        advice = (
+            "`jupyter nbconvert --to script NOTEBOOK` (of the package nbconvert) makes a script from it: take out its "
+            "lines of `get_ipython()`, and convert it."
+        )
         return at(None, "LC001", "it is a Jupyter notebook", advice)
     if "\0" in code:
         line = code.count("\n", 0, code.index("\0")) + 1

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from transformer.verify.checks import Check, Row
+from transformer.verify.checks import Check, Row, never_called
 from transformer.verify.harness.job import Episodes
 from transformer.verify.names import CHECKS, GRAPHS, OTHER_ARGUMENTS, SHORT_EPISODES, line_of, of_group, shown
 from transformer.verify.seeds import SeedsResult
@@ -169,6 +169,8 @@ def _duration(seconds: float) -> str:
 def _equal_on(verification: Verification) -> str:
     """The verdict if nothing is different."""
     shared = ", given the same shuffles (torch draws them now)" if verification.other_shuffles else ""
+    if idle := never_called(verification.checks):
+        shared += f", but for {' and '.join(f'{name}()' for name in idle)}, which never ran"
     statuses = {g: [check.status for check in verification.checks if of_group(check.name, g)] for g in CHECKS}
     ran = [group for group, found in statuses.items() if set(found) - {"not run"}]
     if ran and not statuses[CHECKS[-1]]:

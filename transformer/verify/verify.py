@@ -272,7 +272,10 @@ class _Checks:
             tuple(self._notes),
             tuple(Arguments(comparison.run.args, comparison.episodes) for comparison in others),
             _scripts(self._task),
-            (*not_exercised(sites_of(c.original for c in (self._usual, *others))), *never_called(checks)),
+            (
+                *not_exercised(sites_of(c.original for c in (self._usual, *others))),
+                *(f"{name}() is compiled, but never called with these arguments" for name in never_called(checks)),
+            ),
             time.monotonic() - self._since,
             self._draws_otherwise(),
             timed,

@@ -137,7 +137,7 @@ def apply(state: State) -> Rewrite:
             f"with a flag on, distributions raise no error for NaN: if {network} becomes NaN, the script stops when "
             "the next iteration begins, and not at once"
         )
-    elif computing is None and checks and not per_rollout:
+    elif computing is None and checks:
         notes.append("with a flag on, distributions raise no error for NaN: if a network becomes NaN, training goes on")
     floating = [tree.definition(name) for name in functions if name in facts.present_rates]
     present = tree.names.fresh("at_present_rate")
