@@ -29,6 +29,7 @@ SIDE_BY_SIDE_WIDTH = 120
 Line: TypeAlias = tuple[int, str, Sequence[Span], str]
 """One side of a row: line number from 1, text, changed spans, sign."""
 
+NUMBERS = "Line numbers: left, of the text before a step, which is yours before the first; right, of the text after it."
 STYLES = {"-": "red", "+": "green", ">": "cyan", " ": ""}
 CHANGED_WORD = "bold reverse"
 
@@ -46,6 +47,9 @@ def print_story(
         side_by_side: old code left and new code right, if `console` is at least SIDE_BY_SIDE_WIDTH wide.
     """
     applied = sum(step.applied for step in conversion.steps)
+    if applied > 1 and told:
+        console.print(Text(NUMBERS, style="dim"))
+        console.print()
     for chapter in told:
         _print_heading(console, chapter, applied)
         print_diff(console, chapter.diff, context=context, side_by_side=side_by_side)
