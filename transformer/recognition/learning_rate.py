@@ -82,7 +82,7 @@ class RateUses:
                 self._optimizer(node)
 
         if not self._seen and (entry := next((n for n in tree.of(ast.Constant) if n.value == "param_groups"), None)):
-            self.kept_state = f"line {entry.lineno} reads the parameter groups of a state"
+            self.kept_state = self.kept_state or f"line {entry.lineno} reads the parameter groups of a state"
         owner, _, attribute = name.rpartition(".")
         own = [] if self._seen else self._of_methods(owner, attribute)
         for node in own:
