@@ -153,8 +153,8 @@ for epoch in range(args.update_epochs):
     ],
 )
 def test_the_size_of_minibatches_is_told_above_the_loop(minibatches: str, condition: str | None) -> None:
-    steps = convert(script({**GREEDY, "minibatches": minibatches})).steps
-    step = next(s for s in steps if s.transform.name == "cudagraphs")
+    also = ("policy", "update", "shuffle", "deferred-sync", "tensor-lr", "one-graph")
+    step = turn("cudagraphs", script({**GREEDY, "minibatches": minibatches}), also)
     assert isinstance(step.outcome, Applied)
     told = any("smaller cannot be told above the training loop" in note for note in step.outcome.notes)
     assert told == (condition is None)
