@@ -42,6 +42,7 @@ MINE = "import torch\nimport numpy as np\nimport torch.nn.functional as F\n"
         ("with torch.no_grad():\n    torch.cat = f", "x", "torch.cat([x])", "cat"),
         ("torch.zeros = f", "y = torch.zeros(3)", "if a:\n    y = torch.zeros(3)", None),
         ("torch.backends.cudnn.deterministic = True", "x.item()", "x", None),
+        ("torch.backends.cudnn.deterministic = True", "act(deterministic)", "act(deterministic, deterministic)", None),
         ("mine.item = f", "x.item()", "x", None),
         ("setattr(mine, 'item', f)", "x.item()", "x", None),
     ],

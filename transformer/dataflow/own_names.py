@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 from functools import lru_cache
 
 from transformer.dataflow.access import access, scope_access
-from transformer.syntax.query import last_written, parameters, statements, walk
+from transformer.syntax.query import parameters, statements, walk
 from transformer.syntax.tree import Tree
 
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
@@ -39,8 +39,14 @@ def called_otherwise(before: Tree, after: Tree) -> str | None:
     names = {*_replaced(before)}
     if not names:
         return None
-    one, other = (Counter(n for node in tree.nodes if (n := last_written(node)) in names) for tree in (before, after))
+    one, other = (Counter(name for name in _named(tree) if name in names) for tree in (before, after))
     return min((one - other) | (other - one), default=None)
+
+
+def _named(tree: Tree) -> Iterator[str]:
+    """The attributes that are named, of any object, and the names that are imported from libraries."""
+    yield from (n.attr for n in tree.of(ast.Attribute))
+    yield from (n.id for n in tree.of(ast.Name) if n.id in tree.imports)
 
 
 def _replaced(tree: Tree) -> Iterator[str]:
