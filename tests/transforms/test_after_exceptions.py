@@ -132,17 +132,18 @@ def test_a_report_passes_what_only_computes() -> None:
 
 
 HOOKS = (
-    "atexit.register(READS)",
-    "sys.excepthook = READS",
-    "signal.signal(2, READS)",
-    "weakref.finalize(agent, READS)",
+    ("import atexit", "atexit.register(READS)"),
+    ("from atexit import register", "register(READS)"),
+    ("import sys", "sys.excepthook = READS"),
+    ("import signal as signals", "signals.signal(2, READS)"),
+    ("import weakref", "weakref.finalize(agent, READS)"),
 )
 
 
-@pytest.mark.parametrize("hook", HOOKS)
-def test_what_runs_after_any_error_reads_what_it_read(hook: str) -> None:
+@pytest.mark.parametrize(("imported", "hook"), HOOKS)
+def test_what_runs_after_any_error_reads_what_it_read(imported: str, hook: str) -> None:
     reads = "lambda *given: print(len(clipfracs), rewards.sum(), type(next_done))"
-    hooked = {"stdlib": "import atexit, signal, sys, weakref", "before_loop": hook.replace("READS", reads)}
+    hooked = {"stdlib": imported, "before_loop": hook.replace("READS", reads)}
     chosen = {"flags", "policy", "storage", "deferred-sync", "late-append", "host-arrays", "sampling"}
     plain, kept = (convert(script(parts), select=chosen).source for parts in ({}, hooked))
     for line in ("rewards = torch.zeros(", "rewards[step] ="):

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from transformer.dataflow.access import NONE, Names, access, free_names, scope_access
 from transformer.facts.python import CALLED_AT_ANY_END, builtin_names
-from transformer.syntax.query import children, last_written, parameters, walk
+from transformer.syntax.query import children, parameters, walk
 from transformer.syntax.tree import Scope, Tree
 
 Nested = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -73,8 +73,8 @@ def read_by_functions(scope: Scope) -> Names:
 
 def read_at_error(tree: Tree, scope: Scope) -> Names:
     """The names of a scope that functions may read after an error that nothing catches, or a signal."""
-    hooked = any(last_written(n) in CALLED_AT_ANY_END for n in (*tree.of(ast.Name), *tree.of(ast.Attribute)))
-    return read_by_functions(scope) if hooked else NONE
+    modules = {imported.partition(".")[0] for imported in tree.imports.values()}  # `from atexit import register`
+    return NONE if CALLED_AT_ANY_END.isdisjoint(tree.mentioned | modules) else read_by_functions(scope)
 
 
 def is_used_up(tree: Tree, made: ast.expr) -> bool:

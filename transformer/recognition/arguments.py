@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
 from transformer.dataflow.access import Names, access
 from transformer.dataflow.bindings import bound_to, variables
@@ -41,9 +42,15 @@ def plain_option(tree: Tree, node: ast.Attribute) -> list[ast.expr] | None:
 
 def declared_types(tree: Tree, option: str) -> list[ast.expr]:
     """The types that an option is declared with: `type=` of `add_argument`, or the annotation of a field."""
+    added, fields = _declarations(tree, option)
+    return [*(k.value for c in added for k in c.keywords if k.arg == "type"), *(f.annotation for f in fields)]
+
+
+def _declarations(tree: Tree, option: str | None) -> tuple[Sequence[ast.Call], Sequence[ast.AnnAssign]]:
+    """The calls of `add_argument` and the fields that declare an option."""
     added = [c for c in tree.of(ast.Call) if calls_method(c, "add_argument") and destination(c) == option]
     fields = [f for f in tree.of(ast.AnnAssign) if isinstance(f.target, ast.Name) and f.target.id == option]
-    return [*(k.value for c in added for k in c.keywords if k.arg == "type"), *(f.annotation for f in fields)]
+    return added, fields
 
 
 def destination(call: ast.Call) -> str | None:
@@ -58,9 +65,8 @@ def destination(call: ast.Call) -> str | None:
 
 def defaults(tree: Tree, option: str | None) -> list[str]:
     """The defaults of an option, as written: of `parser.add_argument("--x", default=...)`, or of a field."""
-    added = [c for c in tree.of(ast.Call) if calls_method(c, "add_argument") and destination(c) == option]
+    added, fields = _declarations(tree, option)
     given = [k.value for c in added for k in c.keywords if k.arg == "default"]
-    fields = [f for f in tree.of(ast.AnnAssign) if isinstance(f.target, ast.Name) and f.target.id == option]
     return [ast.unparse(value) for value in (*given, *(f.value for f in fields)) if value is not None]
 
 

@@ -68,8 +68,10 @@ class RateUses:
         for node in nodes:
             if isinstance(node, ast.Call) and (tree.qualified(node.func) or "").startswith(SCHEDULERS):
                 self._scheduler(node)
-        for node in tree.nodes if self._schedulers else ():
-            self._check_scheduler(node)
+        named = {scheduler.rpartition(".")[2] for scheduler in self._schedulers}
+        for node in tree.nodes if named else ():
+            if isinstance(node, (ast.Name, ast.Attribute)) and last_written(node) in named:
+                self._check_scheduler(node)
         for node in nodes:
             if calls_method(node, "get_last_lr"):
                 self._last_rate(node, node.func)
@@ -364,14 +366,11 @@ class RateUses:
             if any(isinstance(n, ast.Attribute) and n.attr in ("get_last_lr", "get_lr") for n in self._tree.nodes):
                 self.obstacle = f"line {call.lineno} makes a scheduler whose rates may be read elsewhere"
 
-    def _check_scheduler(self, node: ast.AST) -> None:
+    def _check_scheduler(self, node: ast.Name | ast.Attribute) -> None:
         """A scheduler keeps rates, which are tensors if the optimizer's is: it may only be stepped, saved and tested.
 
         What `get_last_lr()` returns is another question.
         """
-        names = {name.rpartition(".")[2] for name in self._schedulers}
-        if not isinstance(node, (ast.Name, ast.Attribute)) or last_written(node) not in names:
-            return
         if isinstance(node.ctx, ast.Store):
             return
         parents = self._tree.parents

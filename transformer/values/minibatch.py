@@ -14,6 +14,12 @@ from transformer.syntax.tree import Tree
 from transformer.values.tensors import Tensors
 
 
+def makes_sampler(tree: Tree, node: ast.AST, kind: str) -> bool:
+    """Whether a node is a call that makes a sampler of torch. BatchSampler gives lists of indices."""
+    name = (tree.qualified(node.func) or "") if isinstance(node, ast.Call) else ""
+    return name.startswith("torch.utils.data.") and name.endswith(f".{kind}")
+
+
 def first_computation(roles: Roles) -> int | None:
     """The index, in the loop's body, of the first statement that computes with tensors; None if there is none."""
     tensors = roles.get(Tensors)

@@ -21,6 +21,12 @@ def is_report(tree: Tree, node: ast.AST) -> bool:
     return isinstance(node.func, ast.Attribute) and node.func.attr in REPORTS and is_logger(tree, node.func.value)
 
 
+def is_in_report(tree: Tree, node: ast.AST) -> bool:
+    """Whether a node is a part of what is printed, logged, or given to a logging library."""
+    calls = (outer for outer in tree.ancestors(node) if isinstance(outer, ast.Call))
+    return any(is_report(tree, call) or role(tree.qualified(call.func) or "") == "reports" for call in calls)
+
+
 def is_logger(tree: Tree, node: ast.expr, depth: int = DEEP) -> bool:
     """Whether an expression is known to be None or an object of a logging library with its original methods.
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from transformer.facts.libraries import role
 from transformer.facts.lookups import lookups
 from transformer.syntax.options import holds_options
 from transformer.syntax.query import is_none, unparse
 from transformer.syntax.tree import Scope, Tree
-from transformer.values.reports import is_report
+from transformer.values.reports import is_in_report
 
 AS_MAPPING = ("dataclasses.asdict", "copy.copy", "copy.deepcopy")
 ONE_OF_THEM = lookups(of="builtin", finds="attributes")
@@ -77,15 +76,12 @@ def _is_kept_or_told(tree: Tree, node: ast.expr) -> bool:
 
 def _is_told(tree: Tree, node: ast.expr, seen: frozenset[str] = frozenset()) -> bool:
     """Whether an expression is a part of what is logged, or of a value that is only logged."""
-    for outer in tree.ancestors(node):
-        if isinstance(outer, ast.Call):
-            if is_report(tree, outer) or role(tree.qualified(outer.func) or "") == "reports":
-                return True
-        elif isinstance(outer, ast.Assign) and outer.value is not node:
-            names = {t.id for t in outer.targets if isinstance(t, ast.Name)}
-            reads = [n for n in tree.of(ast.Name) if n.id in names and isinstance(n.ctx, ast.Load)]
-            new = len(names) == len(outer.targets) and not names & seen
-            return new and all(_is_told(tree, read, seen | names) for read in reads)
-        elif isinstance(outer, ast.stmt):
-            break
-    return False
+    if is_in_report(tree, node):
+        return True
+    stmt = tree.statement(node)
+    if not isinstance(stmt, ast.Assign) or stmt.value is node:
+        return False
+    names = {t.id for t in stmt.targets if isinstance(t, ast.Name)}
+    reads = [n for n in tree.of(ast.Name) if n.id in names and isinstance(n.ctx, ast.Load)]
+    new = len(names) == len(stmt.targets) and not names & seen
+    return new and all(_is_told(tree, read, seen | names) for read in reads)

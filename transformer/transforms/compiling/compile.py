@@ -37,6 +37,7 @@ from transformer.values.device.graph_capture import Capture
 from transformer.values.device.python_counters import counted
 from transformer.values.effects.objects import UNKNOWN
 from transformer.values.effects.world import World
+from transformer.values.minibatch import makes_sampler
 from transformer.values.networks.distributions import computes_to_check, may_make
 from transformer.values.networks.reached import computed_back, unreached
 from transformer.values.reports import is_report
@@ -313,7 +314,7 @@ def _given_list(roles: Roles, function: ast.FunctionDef) -> str | None:
         values = [v for t, v in bound if isinstance(t, ast.Name) and t.id == name]
         if any(calls_method(v, "tolist") for v in values):  # compiled code guards on each number
             return name
-        if any(isinstance(b, ast.For) and _is_batch_sampler(tree, b.iter) for b in bindings):
+        if any(isinstance(b, ast.For) and makes_sampler(tree, b.iter, "BatchSampler") for b in bindings):
             return name
         if not any(isinstance(v, ast.List) for v in values):
             continue
@@ -322,12 +323,6 @@ def _given_list(roles: Roles, function: ast.FunctionDef) -> str | None:
                 if not _is_repeated_steadily(tree, tree.statement(node)):
                     return name
     return None
-
-
-def _is_batch_sampler(tree: Tree, node: ast.expr) -> bool:
-    """Whether torch makes lists of indices, as BatchSampler does."""
-    module, _, name = (tree.qualified(node.func) or "" if isinstance(node, ast.Call) else "").rpartition(".")
-    return module.startswith("torch.utils.data") and name == "BatchSampler"
 
 
 def _is_repeated_steadily(tree: Tree, stmt: ast.stmt) -> bool:

@@ -21,7 +21,7 @@ from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import ALL, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.compiling.all_options import computed_with
-from transformer.values.reports import is_report
+from transformer.values.reports import is_in_report
 
 INFO = TransformInfo(
     name="flags",
@@ -95,9 +95,7 @@ def _saved(tree: Tree) -> ast.Call | None:
     """Where all arguments are put into something other than a log, such as a checkpoint."""
     for call in tree.of(ast.Call):
         if len(call.args) == 1 and (tree.names.builtin(call.func) == "vars" or tree.calls(call, "dataclasses.asdict")):
-            around = [n for n in tree.ancestors(call) if isinstance(n, ast.Call)]
-            logged = any(is_report(tree, n) or role(tree.qualified(n.func) or "") == "reports" for n in around)
-            if not logged and holds_options(tree, call.args[0], tree.scope_of(call)):
+            if not is_in_report(tree, call) and holds_options(tree, call.args[0], tree.scope_of(call)):
                 return call
     return None
 

@@ -17,6 +17,7 @@ from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.effects.world import World
+from transformer.values.minibatch import makes_sampler
 from transformer.values.tensors import Tensors
 
 INFO = TransformInfo(
@@ -122,7 +123,7 @@ def _from_sampler(state: State) -> Rewrite | None:
     """
     tree, roles = state.tree, state.roles
     loop, text = roles.minibatch_loop, tree.text
-    if not isinstance(loop, ast.For) or not _makes_sampler(tree, loop.iter, "BatchSampler"):
+    if not isinstance(loop, ast.For) or not makes_sampler(tree, loop.iter, "BatchSampler"):
         return None
     call = loop.iter
     assert isinstance(call, ast.Call)
@@ -138,7 +139,7 @@ def _from_sampler(state: State) -> Rewrite | None:
             raise Skip(f"{sampler.id} is used for more than minibatches")
         made, sampler = assigned[0]
     whole = sampler.args[0] if isinstance(sampler, ast.Call) and len(sampler.args) == 1 else None
-    if not _makes_sampler(tree, sampler, "SubsetRandomSampler") or not isinstance(whole, ast.Call):
+    if not makes_sampler(tree, sampler, "SubsetRandomSampler") or not isinstance(whole, ast.Call):
         raise Skip("the minibatches' indices come from another sampler than SubsetRandomSampler(range(batch size))")
     if ast.unparse(whole.func) != "range" or len(whole.args) != 1 or getattr(sampler, "keywords", None):
         raise Skip("the minibatches' indices come from another sampler than SubsetRandomSampler(range(batch size))")
@@ -249,12 +250,6 @@ def _slices(roles: Roles, loop: ast.For, start: str, chunk: ast.expr) -> tuple[l
 
 
 PERMUTING = draws(makes="order")
-
-
-def _makes_sampler(tree: Tree, node: ast.AST, kind: str) -> bool:
-    """Whether a node is a call that makes a sampler of torch."""
-    name = (tree.qualified(node.func) or "") if isinstance(node, ast.Call) else ""
-    return name.startswith("torch.utils.data.") and name.endswith(f".{kind}")
 
 
 def _unmatched(roles: Roles, reason: str) -> Skip:
