@@ -191,6 +191,7 @@ def test_exceptions_that_are_caught_above_the_loop(old: str, new: str, stays: bo
     assert isinstance(result, Skipped if stays else Applied), after
 
 
-def test_an_object_keeps_its_attributes_in_its_dict() -> None:
-    after, _ = outcome(("lag=0.01)", "lag=0.01, decide=None)"))
-    assert "def decide_1(self, state):" in after or "def decide(self, state):" in after
+@pytest.mark.parametrize("set_", ["lag=0.01, decide=None)", "lag=0.01, **{'decide': None})"])
+def test_an_attribute_set_by_its_name_keeps_it(set_: str) -> None:
+    after, _ = outcome(("lag=0.01)", set_))
+    assert "def decide_1(self, state):" in after

@@ -17,6 +17,20 @@ def texts_of(tree: Tree) -> set[str]:
     return {n.value for n in tree.of(ast.Constant) if isinstance(n.value, str)}
 
 
+def names_in(node: ast.AST) -> set[str | None]:
+    """The names in a node itself."""
+    return {getattr(node, field, None) for field in ("id", "attr", "name", "arg")}
+
+
+def fresh_member(tree: Tree, wanted: str) -> str:
+    """A name for a method that no variable, attribute, keyword argument or text has: the latter may set attributes."""
+    taken = {name for node in tree.nodes for name in names_in(node)} | texts_of(tree)
+    name = tree.names.fresh(wanted)
+    while name in taken:
+        name = tree.names.fresh(wanted)
+    return name
+
+
 def looks_up_names(tree: Tree, owner: ast.AST) -> bool:
     """Whether the script may look up functions and classes (or methods, if `owner` is a class) by text."""
     found = NAMESPACES | (ATTRIBUTES if isinstance(owner, ast.ClassDef) else frozenset())

@@ -6,7 +6,7 @@ import ast
 
 import libcst as cst
 
-from transformer.dataflow.name_lookups import looks_at_methods, texts_of
+from transformer.dataflow.name_lookups import fresh_member, looks_at_methods, names_in, texts_of
 from transformer.state import State
 from transformer.syntax.query import walk
 from transformer.syntax.rewrite import Edits
@@ -23,26 +23,19 @@ def with_plain_names(state: State, function: ast.FunctionDef) -> State | None:
         return None
     edits, renamed = Edits(state.source), dict[ast.FunctionDef, str]()
     for name in dict.fromkeys(n.attr for n in walk(function) if isinstance(n, ast.Attribute) and is_private(n.attr)):
-        uses = [n for n in tree.nodes if name in _names(n)]
+        uses = [n for n in tree.nodes if name in names_in(n)]
         made = [n for n in uses if isinstance(n, ast.FunctionDef) and n in cls.body and not n.decorator_list]
         read = [n for n in uses if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load)]
         own = all(next((o for o in tree.ancestors(n) if isinstance(o, ast.ClassDef)), None) is cls for n in uses)
         if len(made) != 1 or len(read) + 1 != len(uses) or not own or any(name in text for text in texts_of(tree)):
             continue
-        plain = tree.names.fresh(f"_{name.lstrip('_')}")
-        while any(plain in _names(n) for n in tree.nodes):
-            plain = tree.names.fresh(f"_{name.lstrip('_')}")
+        plain = fresh_member(tree, f"_{name.lstrip('_')}")
         renamed[made[0]] = plain
         for node in read:
             edits.substitute(node, f"{tree.text(node.value)}.{plain}")
     for method, plain in renamed.items():
         edits.replace(method, [edits.lines_of(method).with_changes(name=cst.Name(plain), leading_lines=[])])
     return state.after(edits) if renamed else None
-
-
-def _names(node: ast.AST) -> set[str | None]:
-    """The names in a node itself."""
-    return {getattr(node, field, None) for field in ("id", "attr", "name", "arg")}
 
 
 def is_private(name: str) -> bool:

@@ -10,7 +10,7 @@ import libcst as cst
 
 from transformer.dataflow.access import access, scope_access
 from transformer.dataflow.grad_mode import without_gradients
-from transformer.dataflow.name_lookups import texts_of
+from transformer.dataflow.name_lookups import fresh_member
 from transformer.facts.torch_api import DRAWN, NO_GRAD, NO_GRAPH, OF, OF_HOST, ON_HOST
 from transformer.recognition.roles import Roles
 from transformer.state import State
@@ -102,7 +102,7 @@ def apply(state: State) -> Rewrite:
     if found is None:
         raise Skip(f"line {parts[0].first.lineno} computes values that may need gradients")
     unused = not _is_quiet(roles, found)
-    name = _fresh_name(tree)
+    name = fresh_member(tree, "decide")
     edits, (scope, cls) = Edits(state.source), (found.place.scope, found.place.cls)
     own = [] if cls is None or not isinstance(scope, ast.FunctionDef) else [first_parameter(scope) or ""]
     call = f"{', '.join(found.results)} = {'.'.join([*own, name])}({', '.join(found.params)})"
@@ -129,18 +129,9 @@ def _quiet(made: cst.FunctionDef, *, unused: bool) -> cst.FunctionDef:
     return made.with_changes(decorators=[no_grad]) if unused else made
 
 
-def _fresh_name(tree: Tree) -> str:
-    """A name for the method that no method or attribute has."""
-    taken = {n.attr for n in tree.of(ast.Attribute)} | {f.name for f in tree.of(ast.FunctionDef)} | texts_of(tree)
-    name = tree.names.fresh("decide")
-    while name in taken:
-        name = tree.names.fresh(name)
-    return name
-
-
 def _with_method(state: State, found: Expression) -> Rewrite:
     """The state in which a method of its own returns an expression."""
-    tree, edits, name = state.tree, Edits(state.source), _fresh_name(state.tree)
+    tree, edits, name = state.tree, Edits(state.source), fresh_member(state.tree, "decide")
     own = [] if found.cls is None else [first_parameter(found.function) or ""]
     for node in found.places:
         edits.substitute(node, f"{'.'.join([*own, name])}({', '.join(found.params)})")
