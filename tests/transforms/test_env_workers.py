@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import textwrap
 import time
 import types
 from collections.abc import Callable, Iterator, Sequence
@@ -330,51 +329,82 @@ def test_close_twice_and_never() -> None:
 
 
 TRAINER = """\
-import sys, time
+import os, signal, sys
 
 sys.path.insert(0, {tests!r})
 from emitted import WorkerVectorEnv
 from walk import walks
 
+def kill(*_):
+    os.kill(trainer, signal.SIGKILL)
+    while os.getppid() == trainer:
+        pass
+
 if __name__ == "__main__":
-    envs = WorkerVectorEnv(walks(3), 2)
+    trainer = os.getpid()
+    envs = WorkerVectorEnv(walks(3, {trick}, of=[2]), 2)
     envs.reset(seed=1)
     print(*(process.pid for _, _, process, *_ in envs.workers), flush=True)
     while True:
-        envs.step(envs.action_space.sample())
+        envs.step({action})
 """
+ACTION = "envs.action_space.sample()"
 
 
 @pytest.mark.parametrize("number", slow_but_each(3, [signal.SIGKILL, signal.SIGINT, signal.SIGTERM]), ids=str)
 def test_no_process_is_left_behind(number: signal.Signals, tmp_path: Path) -> None:
-    (tmp_path / "emitted.py").write_text(emitted())
+    with trains(tmp_path) as (trainer, pids):
+        assert all(map(lives, pids))
+        if number == signal.SIGINT:  # as a terminal does
+            os.killpg(trainer.pid, number)
+        else:
+            trainer.send_signal(number)
+        assert ends_and_says(trainer, pids).count("Traceback") == (number == signal.SIGINT)
+
+
+@pytest.mark.parametrize(
+    ("trick", "action"),
+    [("kill", ACTION), (None, 'type("Actions", (), {"__getitem__": kill})()')],
+    ids=["a worker sends infos", "a worker waits for actions"],
+)
+def test_trainer_is_killed_while(trick: str | None, action: str, tmp_path: Path) -> None:
+    """A worker ends without a word."""
+    with trains(tmp_path, trick=trick, action=action) as (trainer, pids):
+        assert ends_and_says(trainer, pids) == ""
+        assert trainer.returncode == -signal.SIGKILL
+
+
+@contextmanager
+def trains(folder: Path, trick: str | None = None, action: str = ACTION) -> Iterator[tuple[Any, list[int]]]:
+    """A process that steps environments with two workers, and the workers' process ids."""
+    (folder / "emitted.py").write_text(emitted())
     here = Path(__file__).read_text()
     walk = here[here.index("class Walk") : here.index("def assert_same")]
     needed = "import os", "import gymnasium", "import numpy as np", "from collections.abc import Callable, Sequence"
     head = "\n".join([*needed, "from typing import Any", "", ""])
-    (tmp_path / "walk.py").write_text(head + walk)
-    (tmp_path / "train.py").write_text(textwrap.dedent(TRAINER.format(tests=str(tmp_path))))
-    command = [sys.executable, "-W", "ignore", str(tmp_path / "train.py")]
+    (folder / "walk.py").write_text(head + walk)
+    (folder / "train.py").write_text(TRAINER.format(tests=str(folder), trick=trick, action=action))
+    command = [sys.executable, "-W", "ignore", str(folder / "train.py")]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, text=True, start_new_session=True, preexec_fn=heed_interrupts, **pipes) as trainer:
         try:
-            assert trainer.stdout is not None and trainer.stderr is not None
+            assert trainer.stdout is not None
             pids = [int(word) for word in trainer.stdout.readline().split()]
-            assert len(pids) == 2 and all(map(lives, pids))
-            if number == signal.SIGINT:  # as a terminal does
-                os.killpg(trainer.pid, number)
-            else:
-                trainer.send_signal(number)
-            trainer.wait(20)
-            until = time.monotonic() + 10
-            while any(map(lives, pids)) and time.monotonic() < until:
-                time.sleep(0.05)
-            assert not any(map(lives, pids))
-            said = trainer.stderr.read()
-            assert said.count("Traceback") == (number == signal.SIGINT), said
+            assert len(pids) == 2
+            yield trainer, pids
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(trainer.pid, signal.SIGKILL)
+
+
+def ends_and_says(trainer: Any, pids: list[int]) -> str:
+    """Wait until a trainer and its workers have ended; returns what they wrote to stderr."""
+    trainer.wait(20)
+    until = time.monotonic() + 10
+    while any(map(lives, pids)) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not any(map(lives, pids))
+    return str(trainer.stderr.read())
 
 
 def lives(pid: int) -> bool:
