@@ -1,4 +1,4 @@
-"""Acting on-policy outside of torch.no_grad(): nothing that is kept of it may show, or need, its graph."""
+"""Acting on-policy gets torch.no_grad() where nothing reads or needs the graph of its results."""
 
 import textwrap
 
@@ -111,7 +111,7 @@ KEPT_GRAPH = "actions[step] = action\n" + "logprobs[step] = logprob"
          "step": "print(next_obs)\n<was>"},
     ],
 )  # fmt: skip
-def test_what_may_tell_that_acting_has_a_graph(parts: dict[str, str]) -> None:
+def test_acting_whose_graph_may_show_stays(parts: dict[str, str]) -> None:
     parts = {name: text.replace("<was>", PARTS[name]) for name, text in parts.items()}
     step = acting(**parts)
     assert isinstance(step.outcome, Skipped), step.after
@@ -147,14 +147,14 @@ CALLED = "action, logprob, value = agent.act(next_obs)\nvalues[step] = value.fla
     ],
     ids=["a block", "a decorator", "more above it", "keeps an object", "prints", "goes to the host"],
 )
-def test_a_method_that_records_nothing(method: str, named: bool) -> None:
+def test_a_method_under_no_grad_needs_none(method: str, named: bool) -> None:
     parts = {"agent": edited("agent", "    def get_value", textwrap.indent(method, "    ") + "\n\n    def get_value")}
     step, source = acting(**parts, act=CALLED), script({**parts, "act": CALLED, "record": RECORD})
     assert isinstance(step.outcome, Skipped) and step.outcome.kind == "not needed", step.outcome
     assert turn("policy", source).applied == named
 
 
-def test_a_method_that_reads_the_network_outside_of_it_records() -> None:
+def test_a_network_called_outside_of_no_grad_is_no_policy() -> None:
     method = DECIDES.replace("        return action, probs.log_prob(action), self.critic(x)",
                              "    return action, probs.log_prob(action), self.critic(x)")  # fmt: skip
     parts = {"agent": edited("agent", "    def get_value", textwrap.indent(method, "    ") + "\n\n    def get_value")}

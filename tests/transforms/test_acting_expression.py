@@ -1,4 +1,4 @@
-"""The call of a network in a method that decides on the actions, made a method that --compile replaces."""
+"""In a method that chooses the actions, the network's call becomes a method that --compile replaces."""
 
 import pytest
 from cases import turn
@@ -100,12 +100,12 @@ def test_every_place_calls_one_method() -> None:
         ),
     ],
 )
-def test_what_is_made_of_it_on_the_host_stays(old: str, new: str, call: str) -> None:
+def test_conversions_to_the_host_stay_outside(old: str, new: str, call: str) -> None:
     after, _ = outcome((old, new))
     assert f"        return {call}\n" in after
 
 
-def test_a_flag_goes_with_it() -> None:
+def test_a_constant_flag_is_a_parameter() -> None:
     after, _ = outcome(
         ("self.q_net(state)", "self.q_net(state, greedy)"), ("def forward(self, x)", "def forward(self, x, noisy)")
     )
@@ -131,16 +131,16 @@ def test_a_flag_goes_with_it() -> None:
     ],
     ids=["gradients", "no tensor", "a distribution", "in a comprehension", "spread out", "another network"],
 )  # fmt: skip
-def test_it_stays(pairs: list[tuple[str, str]]) -> None:
+def test_other_calls_stay(pairs: list[tuple[str, str]]) -> None:
     after, result = outcome(*pairs)
     assert isinstance(result, Skipped), after
 
 
-def test_gradients_that_nothing_uses_are_recorded_no_more() -> None:
+def test_unused_gradients_are_no_longer_recorded() -> None:
     pairs = ("        with torch.no_grad():\n            state", "        if True:\n            state")
     after, _ = outcome(pairs, ("        self.__dict__.update(device=device, lag=0.01)\n", ""))
     assert "    @torch.no_grad()\n    def decide(self, state):\n" in after
-    _, result = outcome(pairs)  # what __dict__ sets may be the network
+    _, result = outcome(pairs)  # __dict__ may set the network
     assert isinstance(result, Skipped)
 
 

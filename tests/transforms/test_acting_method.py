@@ -1,4 +1,4 @@
-"""Methods and functions that decide on the actions, and are no known network's."""
+"""Methods and functions that choose the actions, of no known network."""
 
 import pytest
 from agent_script import agent_script
@@ -22,12 +22,12 @@ NAMED = {
 
 
 def deciding(function: str, call: str = CALL) -> dict[str, str]:
-    """A script in which a function decides on the actions."""
+    """A script in which a function chooses the action."""
     return {"functions": function, "act": call}
 
 
 def held(old: str, new: str) -> dict[str, str]:
-    """The same, with a piece of the function replaced."""
+    """The script of deciding(DETACHED), with a piece of the function replaced."""
     assert DETACHED.count(old) == 1
     return deciding(DETACHED.replace(old, new))
 
@@ -202,8 +202,8 @@ ACT = """        with torch.no_grad():
         ("        action = self.actor(torch.as_tensor(obs)).data.numpy()\n        return action[0] + action\n", False),
     ],
 )
-def test_an_agent_that_acts_off_policy(body: str, applies: bool) -> None:
-    """Compiled, an array's element or sum would be an array, and no number."""
+def test_a_method_that_returns_an_array(body: str, applies: bool) -> None:
+    """Compiled, numpy arithmetic gives arrays where the script gets numbers."""
     conversion = convert(agent_script({ACT: body}))
     (outcome,) = (s.outcome for s in conversion.steps if s.transform.name == "acting-method")
     assert isinstance(outcome, Applied if applies else Skipped), outcome

@@ -1,4 +1,4 @@
-"""The statements of a step that decide on the actions, moved into a function of their own."""
+"""The statements that choose a step's actions, moved into a function of their own."""
 
 import pytest
 from cases import turn
@@ -17,7 +17,7 @@ RETURN = "        return 2.0 * action.cpu().numpy()\n"
 
 
 def edited(*pairs: tuple[str, str]) -> str:
-    """The fixture with some pieces of it replaced."""
+    """The fixture with pieces of it replaced."""
     text = SCRIPT
     for old, new in pairs:
         assert text.count(old) == 1, old
@@ -26,7 +26,7 @@ def edited(*pairs: tuple[str, str]) -> str:
 
 
 def converted(source: str) -> str:
-    """What the transform makes of a script to which it applies."""
+    """The script after the transform, which applies."""
     step = turn("acting-statements", source, ("inline",))
     assert isinstance(step.outcome, Applied), step.outcome
     return step.after
@@ -39,7 +39,7 @@ def held_back(source: str) -> Step:
     return step
 
 
-def test_statements_become_a_method_and_what_is_kept_is_computed_there() -> None:
+def test_statements_become_a_method_that_computes_what_is_stored() -> None:
     after = converted(SCRIPT)
     assert (
         "    @torch.no_grad()\n    def decide(self, state):\n"
@@ -81,11 +81,11 @@ def test_statements_stay_where_what_is_returned_has_a_graph(returned: str) -> No
         ("        del self.log_probs[:]\n", "        for self.log_probs in [[]]:\n            pass\n"),
     ],
 )
-def test_a_list_with_another_name_may_be_read_by_it(old: str, new: str) -> None:
+def test_a_list_may_be_read_by_another_name(old: str, new: str) -> None:
     held_back(edited((old, new)))
 
 
-def test_nothing_is_recorded_of_what_is_computed_under_no_grad_alone() -> None:
+def test_no_decorator_where_all_is_under_no_grad() -> None:
     source = edited(
         (MEAN + NORMAL, "        with torch.no_grad():\n    " + MEAN + "        normal = Normal(mean, 0.5)\n"),
         ("torch.stack(memory.log_probs).detach()", "torch.stack(memory.log_probs)"),
@@ -95,12 +95,12 @@ def test_nothing_is_recorded_of_what_is_computed_under_no_grad_alone() -> None:
     assert "        normal = Normal(mean, 0.5)\n" + DRAW in after
 
 
-def test_a_name_of_a_method_is_not_taken_twice() -> None:
+def test_an_attributes_name_is_not_taken() -> None:
     source = edited(("        self.optimizer = ", "        self.decide = 1\n        self.optimizer = "))
     assert "    def decide_1(self, state):" in converted(source)
 
 
-def test_numbers_may_be_made_in_between() -> None:
+def test_a_conversion_to_numpy_in_between() -> None:
     source = edited(
         (DRAW, DRAW + "        array = action.cpu().numpy()\n"),
         ("2.0 * action.cpu().numpy()", "2.0 * array"),
@@ -114,7 +114,7 @@ def test_numbers_may_be_made_in_between() -> None:
     )
 
 
-def test_what_a_caller_may_leave_out_is_a_parameter() -> None:
+def test_an_optional_argument_is_a_parameter() -> None:
     greedy = "        if greedy:\n            action = mean.argmax(-1)\n        else:\n    "
     source = edited(
         ("def act(self, observation, memory)", "def act(self, observation, memory, greedy=False)"),
@@ -187,7 +187,7 @@ def test_what_a_caller_may_leave_out_is_a_parameter() -> None:
     ],
     ids=lambda pairs: str(pairs[-1][1]).strip()[:60],
 )
-def test_what_does_more_than_to_compute_stays(pairs: list[tuple[str, str]]) -> None:
+def test_statements_with_effects_stay(pairs: list[tuple[str, str]]) -> None:
     assert "the rollout does not choose the actions only by calls" in held_back(edited(*pairs)).outcome.reason
 
 
@@ -199,7 +199,7 @@ NETWORK = (
 
 
 def with_network(network: str, *pairs: tuple[str, str]) -> str:
-    """The fixture with a network of the script's own for its body."""
+    """The fixture, its body a network of the script's own."""
     layers = "nn.Sequential(nn.Linear(n_obs, width), nn.Tanh(), nn.Linear(width, width), nn.Tanh())"
     return edited(("class ActorCritic", network), (f"self.body = {layers}", "self.body = Net(n_obs, width)"), *pairs)
 
@@ -242,14 +242,14 @@ def test_a_network_that_may_do_more_is_left_alone(line: str) -> None:
         "match memory:\n        case Memory(log_probs=kept):\n            pass",
     ],
 )
-def test_what_may_change_a_network_unseen_holds_everything_back(line: str) -> None:
+def test_an_unseen_change_of_a_network_prevents_it(line: str) -> None:
     source = edited(("    memory = Memory()\n", f"    memory = Memory()\n    {line}\n"))
     reason = held_back(source).outcome.reason
     assert "so it is not known" in reason or "the rollout does not choose" in reason
 
 
 @pytest.mark.parametrize("caught", [" ValueError", ""])
-def test_what_is_caught_holds_back_only_where_it_may_be_of_what_acts(caught: str) -> None:
+def test_a_handler_prevents_it_only_around_acting(caught: str) -> None:
     def tried(code: str, indentation: str) -> str:
         lines = ("try:", f"    {code}", f"except{caught}:", "    pass")
         return "".join(f"{indentation}{line}\n" for line in lines)
@@ -264,7 +264,7 @@ def test_what_is_caught_holds_back_only_where_it_may_be_of_what_acts(caught: str
         assert "catches what a computation may raise" in held_back(source).outcome.reason
 
 
-def test_a_part_that_is_bound_on_one_side_alone_is_not_known_below() -> None:
+def test_a_value_bound_in_one_branch_is_a_parameter() -> None:
     source = edited(
         (STATE, STATE + "        bonus = torch.tensor([0.0])\n"),
         ("        self.mean = nn.Linear", "        self.wide = True\n        self.mean = nn.Linear"),
@@ -276,7 +276,7 @@ def test_a_part_that_is_bound_on_one_side_alone_is_not_known_below() -> None:
     assert "def decide(self, state, bonus):" in converted(source)
 
 
-def test_what_is_returned_is_computed_in_its_order() -> None:
+def test_returned_values_are_computed_in_order() -> None:
     source = edited(
         (RETURN, "        return self.next(memory), self.value(state).item(), action.cpu().numpy()\n"),
         ("        action = learner.old_network.act(", "        _, _, action = learner.old_network.act("),
@@ -284,7 +284,7 @@ def test_what_is_returned_is_computed_in_its_order() -> None:
     assert "        return self.next(memory), self.value(state).item(), " in converted(source)
 
 
-def test_a_distribution_is_no_result() -> None:
+def test_a_distribution_cannot_be_returned() -> None:
     source = edited((KEPT, "        self.note(memory)\n" + KEPT))
     assert "the rollout does not choose the actions only by calls" in held_back(source).outcome.reason
 
@@ -326,7 +326,7 @@ def written_out(old: str, new: str) -> str:
     return WRITTEN_OUT.replace(old, new)
 
 
-def test_what_is_written_into_buffers_is_computed_with_the_action() -> None:
+def test_what_buffers_store_is_computed_with_the_action() -> None:
     after = converted(WRITTEN_OUT)
     assert DECIDED in after
     assert (
@@ -339,7 +339,7 @@ def test_what_is_written_into_buffers_is_computed_with_the_action() -> None:
     "keeping",
     ["memory", "memory['values']", "memory['steps']"],
 )
-def test_dicts_and_lists_keep_what_is_computed_too(keeping: str) -> None:
+def test_dicts_and_lists_store_results_too(keeping: str) -> None:
     source = written_out("                values[step] = critic(x)", f"                {keeping}[step] = critic(x)")
     source = source.replace(
         "    batch, minibatch =", "    memory = {'values': [0.0] * horizon, 'steps': {}}\n    batch, minibatch =", 1
@@ -362,19 +362,19 @@ def test_dicts_and_lists_keep_what_is_computed_too(keeping: str) -> None:
         "global KEPT\n    KEPT = actor",
     ],
 )
-def test_a_network_that_a_function_may_change_computes_where_it_stands(line: str) -> None:
+def test_a_network_that_a_function_may_change_stays_in_place(line: str) -> None:
     source = written_out("    env = make_env(seed)()\n", f"    {line}\n    env = make_env(seed)()\n")
     helper = "KEPT = []\n\n\ndef helper(x, network=None):\n    x[0] = network[0] = nn.Linear(3, 48)\n\n\n"
     source = source.replace("@torch.no_grad()\ndef test_return", f"{helper}@torch.no_grad()\ndef test_return")
     source = source.replace("{test_return(actor,", "{test_return(critic,")
     step = turn("acting-statements", source, ("inline",))
-    assert "values[step] = critic(x)" in step.after  # which a buffer is written above
+    assert "values[step] = critic(x)" in step.after  # a buffer is written above it
 
 
 @pytest.mark.parametrize(
     "line", ["actor.eval()", "helper(actor, x)", "y = helper(x=x, network=actor)", "actor.zero_grad()"]
 )
-def test_a_function_that_is_given_a_network_may_ask_it(line: str) -> None:
+def test_a_function_may_call_the_network_it_gets(line: str) -> None:
     source = written_out("    total, over = 0.0, False\n", f"    {line}\n    total, over = 0.0, False\n")
     helper = "def helper(network, x):\n    return network(torch.as_tensor(x))\n\n\n"
     assert DECIDED in converted(
@@ -395,7 +395,7 @@ def test_a_function_that_is_given_a_network_may_ask_it(line: str) -> None:
         ("store[0] = dist.log_prob(action)", False),
     ],
 )
-def test_what_is_written_may_be_what_is_computed_with(write: str, moves: bool) -> None:
+def test_a_write_into_an_input_moves_nothing(write: str, moves: bool) -> None:
     source = written_out(
         "                logprobs[step] = dist.log_prob(action).sum(-1)\n", f"                {write}\n"
     )
@@ -456,7 +456,7 @@ def test_a_network_may_return_the_distribution() -> None:
     assert "policy = " not in turn("policy", giving(), ("inline",)).after
 
 
-def test_what_a_generator_reads_stays_a_result() -> None:
+def test_a_value_that_a_generator_reads_stays_a_result() -> None:
     old = '        print(f"iteration'
     source = giving(old, f'        print(", ".join(str(logprob) for _ in range(2)))\n{old}').replace(
         "logprobs[step] = dist.log_prob(action).sum(-1)", "logprob = dist.log_prob(action).sum(-1)"
@@ -474,12 +474,12 @@ def test_what_a_generator_reads_stays_a_result() -> None:
         ('self.register_buffer("scale", torch.ones(n_out))', "more = self.register_buffer"),
     ],
 )
-def test_a_buffer_that_is_set_otherwise(old: str, new: str) -> None:
+def test_a_buffer_that_is_registered_otherwise(old: str, new: str) -> None:
     held_back(giving(old, new))
 
 
 @pytest.mark.parametrize("line", ["self.scale += 1", "self.scale.add_(1)", "self.seen = x"])
-def test_what_a_network_changes_is_changed_in_the_same_place(line: str) -> None:
+def test_a_network_that_changes_itself_moves_as_a_whole(line: str) -> None:
     after = converted(giving(FORWARD, f"        {line}\n{FORWARD}"))
     assert "dist = actor(x)\n" in after[after.index("def decide") : after.index("for iteration")]
     before = "            with torch.no_grad():\n                dist = "
@@ -504,7 +504,7 @@ BUFFER = '        self.register_buffer("scale"'
         "        nn.init.zeros_(self.log_std)\n",
     ],
 )
-def test_a_constructor_may_write_values_into_all_parameters(line: str) -> None:
+def test_a_constructor_may_initialize_all_parameters(line: str) -> None:
     assert "def decide" in converted(giving(BUFFER, f"{line}{BUFFER}".replace("log_std", "body[0].weight")))
 
 

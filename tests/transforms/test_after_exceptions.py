@@ -1,4 +1,4 @@
-"""What a script reads, or has printed, when an exception ends a step or an update in its middle is the original's."""
+"""An exception ends a step or an update: what the script reads then, or has printed, is what the original has."""
 
 import textwrap
 from pathlib import Path
@@ -26,13 +26,13 @@ LOOP = "    for iteration in range(1, args.num_iterations + 1):\n"
 
 
 def whole(head: str, ends: str, error: str = "OSError") -> str:
-    """A script with its training loop in a block, whose environment fails in the thirteenth step."""
+    """A script whose training loop is in a block, and whose environment fails in the thirteenth step."""
     above, loop, below = script({"before_loop": UNRELIABLE.replace("ERROR", error)}).partition(LOOP)
     return f"{above}    {head}\n{textwrap.indent(loop + below, '    ')}\n{textwrap.indent(ends, '    ')}\n"
 
 
 def each_turn(head: str, ends: str) -> str:
-    """The same with each turn of the training loop in a block."""
+    """The same, with a block around each turn of the training loop."""
     above, loop, below = script({"before_loop": UNRELIABLE.replace("ERROR", "OSError")}).partition(LOOP)
     return f"{above}{loop}        {head}\n{textwrap.indent(below, '    ')}\n{textwrap.indent(ends, '        ')}\n"
 
@@ -51,7 +51,7 @@ BLOCKS = (
     ("try:", "except OSError:\n    pass\nprint(READ)", "OSError"),
     ("try:", "except ValueError:\n    pass\nexcept (OSError, KeyError) as error:\n    print(error, READ)", "OSError"),
 )
-# At every change one in four, each block once at least
+# One in four runs at every change, and each block at least once
 ALL = [(block, read) for read in READS.values() for block in BLOCKS]
 
 
@@ -110,7 +110,7 @@ BETWEEN = {
 
 
 @pytest.mark.parametrize(("old", "new", "helper"), BETWEEN.values(), ids=BETWEEN)
-def test_a_report_does_not_pass_what_reports_or_stops(old: str, new: str, helper: str) -> None:
+def test_a_report_does_not_move_past_output_or_exceptions(old: str, new: str, helper: str) -> None:
     parts = {"optimize": REPORT + PARTS["optimize"].replace(old, new), "functions": helper}
     if "watch" in helper:
         parts["before_loop"] = "optimizer.register_step_pre_hook(watch)"
@@ -126,7 +126,7 @@ def test_a_report_does_not_pass_what_reports_or_stops(old: str, new: str, helper
     assert isinstance(outcome, Skipped), outcome
 
 
-def test_a_report_passes_what_only_computes() -> None:
+def test_a_report_moves_past_computations() -> None:
     outcome = turn("deferred-sync", script({"optimize": REPORT + PARTS["optimize"]})).outcome
     assert isinstance(outcome, Applied), outcome
 
@@ -141,7 +141,7 @@ HOOKS = (
 
 
 @pytest.mark.parametrize(("imported", "hook"), HOOKS)
-def test_what_runs_after_any_error_reads_what_it_read(imported: str, hook: str) -> None:
+def test_exit_hooks_keep_the_buffers_they_read(imported: str, hook: str) -> None:
     reads = "lambda *given: print(len(clipfracs), rewards.sum(), type(next_done))"
     hooked = {"stdlib": imported, "before_loop": hook.replace("READS", reads)}
     chosen = {"flags", "policy", "storage", "deferred-sync", "late-append", "host-arrays", "sampling"}

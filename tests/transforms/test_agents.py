@@ -1,4 +1,4 @@
-"""Agents that act in one method and learn in another: what their methods may do, and what holds them back."""
+"""Agents with one method that acts and one that learns: what the methods may do, and what stops the transforms."""
 
 import pytest
 from cases import turn
@@ -143,12 +143,12 @@ def outcome(name: str, *pairs: tuple[str, str]) -> tuple[str, Applied | Skipped]
     return step.after, step.outcome
 
 
-def test_what_acts_without_use_for_gradients_is_a_method() -> None:
+def test_acting_that_needs_no_gradients_is_a_method() -> None:
     after, told = outcome("acting-statements")
     assert isinstance(told, Applied), told
     assert "        return self.actor.mean(state)\n" in after
     assert "        action = self.decide(state)\n        action = action.squeeze(0)\n" in after
-    assert "@torch.no_grad()" not in after  # it is not shown that a network that is moved by its own to() stays
+    assert "@torch.no_grad()" not in after  # a network may be another after its own to()
 
 
 @pytest.mark.parametrize(
@@ -160,13 +160,13 @@ def test_what_acts_without_use_for_gradients_is_a_method() -> None:
     ],
     ids=["returned", "kept by the agent", "kept by the network"],
 )
-def test_what_gradients_may_be_used_of_stays(old: str, new: str) -> None:
+def test_acting_whose_gradients_may_be_used_stays(old: str, new: str) -> None:
     _, told = outcome("acting-statements", (old, new))
     assert isinstance(told, Skipped)
 
 
 def test_one_graph_of_an_agent() -> None:
-    """Its optimizer is made in either branch, its rate falls, and another object's mean is no network's method."""
+    """Its optimizer is made in either branch, its rate falls, and another object has a method named mean()."""
     after, told = outcome("one-graph")
     assert isinstance(told, Applied), told
     assert "traceable(agent.actor_optimizer)" in after
@@ -190,7 +190,7 @@ def test_an_agent_that_may_do_more_has_no_graph(old: str, new: str, reason: str)
 
 
 def test_steps_that_are_kept_with_their_graphs() -> None:
-    """Arrays that are put together have none, whatever they were made of; tensors have."""
+    """Stacked arrays have no graph, whatever they were made of; stacked tensors have one."""
     kept = ("tuple(step)", "tuple(agent.judge(x, x) for x in step)")
     _, told = outcome("one-graph", kept, ("map(np.stack, ", "map(torch.stack, "))
     assert isinstance(told, Skipped), told
@@ -198,8 +198,8 @@ def test_steps_that_are_kept_with_their_graphs() -> None:
     assert isinstance(outcome("one-graph", kept)[1], Applied)
 
 
-def test_what_is_stored_after_it_was_put_together() -> None:
-    """`step = tuple(step)`, kept by the agent itself: of an agent that learns too, it is only where it keeps them."""
+def test_steps_put_together_before_they_are_stored() -> None:
+    """The agent stores its steps itself, put together by `step = tuple(step)`."""
     keeps = ("        self.device = torch", "        self.memory = Memory()\n        self.device = torch")
     put = ("    def learn(self, memory, size):\n", PUT + "    def learn(self, size):\n        memory = self.memory\n")
     calls = ("    memory.put(", "    agent.put("), ("len(memory.steps)", "len(agent.memory.steps)")
@@ -209,13 +209,13 @@ def test_what_is_stored_after_it_was_put_together() -> None:
 
 
 def test_gradients_that_a_network_clears() -> None:
-    """The optimizer is one that is stepped; traced, only its own zero_grad() is known to clear what it steps on."""
+    """Only an optimizer's own zero_grad() is known, when traced, to clear what it steps."""
     _, told = outcome("one-graph", ("        self.judge_optimizer.zero_grad()\n", "        self.judge.zero_grad()\n"))
     assert isinstance(told, Skipped)
     assert "clears gradients of another optimizer than agent.judge_optimizer" in told.reason
 
 
-def test_a_name_that_an_update_binds_anew() -> None:
+def test_a_name_that_the_update_rebinds() -> None:
     shown = "    actions = agent.judge(torch.zeros(1, 3), torch.zeros(1, 1))\n    print(actions.item())\n"
     _, told = outcome("update", ("    seen.note(after)\n", f"    seen.note(after)\n{shown}"))
     assert isinstance(told, Applied), told

@@ -1,4 +1,4 @@
-"""Where a script computes with all of its options, one more would change what it computes."""
+"""A script that computes with all its options, so that one more option would change the results."""
 
 import pytest
 from cases import turn
@@ -34,7 +34,7 @@ HEAD = (
         "a = f(b)\nb = g(a, str(args))",
     ],
 )
-def test_what_computes_with_them(line: str) -> None:
+def test_code_that_computes_with_all_options(line: str) -> None:
     assert computed_with(Tree(f"{HEAD}{line}\n")) is not None
 
 
@@ -54,7 +54,7 @@ def test_what_computes_with_them(line: str) -> None:
         "if args is not None: print(args.seed)",
     ],
 )
-def test_what_does_not(line: str) -> None:
+def test_code_that_does_not(line: str) -> None:
     assert computed_with(Tree(f"{HEAD}{line}\n")) is None
 
 

@@ -1,4 +1,4 @@
-"""Which scripts get --env-workers, and which are left alone because their environments may share something."""
+"""Scripts that get --env-workers, and scripts that do not, as their environments may share something."""
 
 import ast
 import textwrap
@@ -79,7 +79,7 @@ def test_what_is_written() -> None:
     assert len([line for line in emitted if line.strip()]) <= 122, "so short that somebody would keep it"
 
 
-def test_it_is_asked_for() -> None:
+def test_only_on_request() -> None:
     conversion = convert(SOURCE)
     assert "Worker" not in conversion.source
     assert "env_workers" not in dict(conversion.options)

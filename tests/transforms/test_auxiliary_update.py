@@ -5,7 +5,7 @@ HEAD = '"""Optimize the networks on one minibatch of a further training phase.""
 
 
 def phase(learn: str) -> dict[str, str]:
-    """A phase of its own after the policy's: value epochs over minibatches of the same steps."""
+    """An auxiliary phase after the policy's: value epochs over minibatches of the same steps."""
     return {"report": "print(iteration, global_step)\n<phase>", "phase": PHASE, "value": learn, "metrics": ""}
 
 

@@ -1,4 +1,4 @@
-"""What a graph that holds the optimizer's step needs stands there, and nothing of it where no graph holds one."""
+"""An optimizer is made capturable where a CUDA graph holds its step, and nowhere else."""
 
 import pytest
 from scripts import PARTS, script
@@ -84,7 +84,7 @@ def test_optimizer_stays_as_it_is_where_no_graph_holds_its_step(base: dict[str, 
     ids=["above the loop", "if it is there", "in a function"],
 )
 @pytest.mark.parametrize("base", [ANNEALED, CONSTANT], ids=["annealed", "constant"])
-def test_a_loaded_state_is_made_one_that_a_graph_holds(base: dict[str, str], parts: dict[str, str]) -> None:
+def test_a_loaded_state_becomes_capturable(base: dict[str, str], parts: dict[str, str]) -> None:
     found = lines(converted({**base, **parts}))
     assert found.count(COUNTS) == 1
     assert found.index("if args.cudagraphs:") < found.index(COUNTS)

@@ -28,11 +28,11 @@ OF_THE_IMAGES = """\
 
 
 COMPILED = ("deferred-sync",)
-"""Without it update() makes a list longer, and is not compiled."""
+"""Without this transform, update() appends to a list and is not compiled."""
 
 
 def applied(parts: dict[str, str]) -> str:
-    """The text after the transform."""
+    """The script after the transform."""
     step = turn("channels-last", script(parts), COMPILED)
     assert isinstance(step.outcome, Applied), step.outcome
     return step.after

@@ -1,4 +1,4 @@
-"""Checkpoints: what is saved, what is held back, and runs that are killed."""
+"""Checkpoints: what is saved, what prevents them, and runs that are killed."""
 
 import os
 import re
@@ -61,7 +61,7 @@ def test_counters_and_clocks_and_schedulers() -> None:
 
 
 @pytest.mark.parametrize("kind", HELD_BACK)
-def test_what_is_of_no_known_kind_is_held_back(kind: str) -> None:
+def test_objects_of_unknown_kinds_prevent_checkpoints(kind: str) -> None:
     parts, reason = HELD_BACK[kind]
     step = turn("checkpoint", script(parts))
     assert isinstance(step.outcome, Skipped) and step.outcome.left_as_it_was, step.outcome
@@ -82,7 +82,7 @@ def test_stored_steps_are_not_saved() -> None:
 
 
 def runnable(tmp_path: Path, *, dying: str = "", alone: bool = False) -> list[str]:
-    """A script that prints each iteration with what it has learned; `dying` is run at the end of each.
+    """A script that prints each iteration and what was learned in it; `dying` runs at the end of each.
 
     Where checkpoint is applied alone, it imports no tensordict, and starts in half the time.
     """
@@ -106,7 +106,7 @@ def run(command: list[str], *more: str) -> subprocess.CompletedProcess[str]:
     return python_forked(Path(command[1]), *command[2:], *more, **RUN)
 
 
-@pytest.mark.slow  # make kill compares such runs, too
+@pytest.mark.slow  # make kill compares such runs too
 def test_saving_changes_no_bit_and_leaves_nothing(tmp_path: Path) -> None:
     command = runnable(tmp_path)
     off, on = run(command), run(command, "--checkpoint-every", "1")
@@ -147,14 +147,14 @@ if iteration == 2 and not os.path.exists("died"):
 
 
 def command_in(place: Path, dying: str = "") -> list[str]:
-    """The command of a run, which the name of its checkpoint follows from; with `dying`, the script is written."""
+    """The command of a run, which decides on the name of its checkpoint. With `dying`, the script is written too."""
     python = runnable(place, dying=dying, alone=True) if dying else [sys.executable, str(place / "ppo.py")]
     return [*python, "--checkpoint-every", "1"]
 
 
 @pytest.fixture(scope="module")
 def states(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
-    """The folder in which the script runs, and its files before a run and after the run was killed."""
+    """The folder of the script, its files before any run, and its files after a killed run."""
     folder = tmp_path_factory.mktemp("states")
     place, new, killed = (folder / name for name in ("place", "new", "killed"))
     place.mkdir()
@@ -166,7 +166,7 @@ def states(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
 
 
 class TestFiles:
-    """Each trouble is a sentence with the file's name and what to do, exit code 2, and no traceback."""
+    """A fault is told in one sentence, with the file's name and the remedy: exit code 2, no traceback."""
 
     @pytest.fixture
     def command(self, states: tuple[Path, Path, Path]) -> list[str]:
@@ -216,7 +216,7 @@ class TestFiles:
     def test_a_second_start(self, command: list[str], kept: Path) -> None:
         import fcntl
 
-        with kept.with_name(f"{kept.name}.lock").open("a+") as lock:  # as the first start does, in this process
+        with kept.with_name(f"{kept.name}.lock").open("a+") as lock:  # like the first run, but in this process
             lock.seek(0)
             assert re.fullmatch(r"process \d+ on \S+", lock.read())
             fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -235,7 +235,7 @@ class TestFiles:
             pytest.param("torch.load = None", marks=pytest.mark.slow),
         ],
     )
-    def test_what_cannot_be_written_or_read_back(self, command: list[str], kept: Path, trouble: str) -> None:
+    def test_unwritable_and_unreadable_checkpoints(self, command: list[str], kept: Path, trouble: str) -> None:
         before = kept.read_bytes()
         path = Path(command[1])
         done = subprocess.run(
@@ -256,7 +256,7 @@ wanted = [f for f in functions if f.name in ("stop", "plain_numbers", "save_chec
 exec(compile(ast.Module(wanted, []), "x", "exec"))
 save_checkpoint(sys.argv[2], {"iteration": 3})
 """
-"""Saves as the script does, without its training."""
+"""Saves as the script does, without training."""
 
 
 @pytest.mark.slow
@@ -282,7 +282,7 @@ def dying(old, new):
 
 os.replace = dying
 """
-"""Dies in the second save, between the two steps that put it in its place."""
+"""Dies in the second save, between the two renames that put the file in place."""
 
 
 @pytest.mark.slow
@@ -317,13 +317,13 @@ def test_two_ranks_go_on_together_when_some_were_killed(killed: str, tmp_path: P
     first, second = told_by
     assert [line.split()[0] for line in second[1]] == ["3", "4", "5", "6"]
     assert second[0] == second[1]  # all ranks have the same parameters
-    assert second[0][0] == first[0][2]  # those that were saved
+    assert second[0][0] == first[0][2]  # the saved ones
     assert not any((tmp_path / "checkpoints").iterdir())
 
 
 @pytest.mark.slow
 def test_torchrun_restarts_two_ranks_when_one_was_killed(tmp_path: Path) -> None:
-    """Where the launcher keeps no store of its own from one try to the next, as docs/checkpoint.md says."""
+    """The launcher keeps no store from one try to the next, as docs/checkpoint.md advises."""
     source = convert((FIXTURES / "gymnasium_continuous.py").read_text(), distribute=True, checkpoint=True).source
     saving = "        if args.checkpoint_every and "
     assert source.count(saving) == 1

@@ -32,7 +32,7 @@ PLAINLY = "    {0} = torch.compile({0}, options=options)\n"
 
 
 def compiled(*functions: str, steady: bool = False, checks: str = CHECKS) -> str:
-    """The block above the training loop; the policy, among the functions, needs fewer guards, or only its input's."""
+    """The block above the training loop. If `steady`, the policy's guards are those of its input; if not, fewer."""
     forms = {"policy": STEADY if steady else UNGUARDED}
     calls = [forms.get(f.partition("_")[0], PLAINLY).format(f) for f in functions]
     return "".join(["if args.compile:\n", checks, OPTIONS, *calls])
@@ -144,7 +144,7 @@ REPLACED = [
 
 
 @pytest.mark.parametrize("case", REPLACED, ids=str)
-def test_what_may_be_replaced_is_not_compiled(case: NoOp) -> None:
+def test_a_function_that_may_be_replaced_is_not_compiled(case: NoOp) -> None:
     case.check("compile")
 
 
@@ -181,8 +181,8 @@ def test_an_update_whose_options_change_stays_eager(change: str) -> None:
         "print([float(p.sum()) for p in agent.parameters()])",
     ],
 )
-def test_a_variable_called_as_one_of_the_groups_elsewhere_is_another(loop: str) -> None:
-    """A function counts parameters of the groups under the name that the training has for other parameters."""
+def test_a_function_has_variables_of_its_own(loop: str) -> None:
+    """A function counts parameters under the name that the training gives to the groups' parameters."""
     count = "def count():\n    return sum(len(p) for p in optimizer.param_groups)\n\n\n"
     count += "def show(it):\n    print(it)\n\n\n"
     above = "olds = [p.detach().clone() for p in agent.parameters()]"
@@ -229,8 +229,8 @@ def test_noop(noop: NoOp) -> None:
 @pytest.mark.parametrize(
     "grow", ["norms.append(norm.item())", "norms += [norm.item()]", "norms['all'].append(norm.item())"]
 )
-def test_a_function_that_makes_a_list_longer_stays_eager(grow: str) -> None:
-    # Dynamo's guards see the length of a list that it is given
+def test_a_function_that_appends_to_a_list_stays_eager(grow: str) -> None:
+    # Dynamo guards on the length of a list that a function gets
     parts = {
         "before_loop": "norms = {'all': []}" if "'all'" in grow else "norms = []",
         "metrics": f"norm = ratio.norm()\nif args.seed:\n    {grow}",
@@ -301,7 +301,7 @@ def test_a_function_that_is_given_a_samplers_indices_stays_eager(module: str) ->
 
 
 def test_a_function_that_reads_a_list_of_numbers_stays_eager() -> None:
-    # Dynamo's guards see each number of a list
+    # Dynamo guards on each number of a list
     chosen = "rows = torch.randint(0, 2, (4,)).tolist()\nmoved = sum(b_obs[row].sum() for row in rows)"
     parts = {"metrics": chosen, "report": "print(iteration)"}
     step = turn("compile", script(parts), ("policy", "update"))
@@ -331,7 +331,7 @@ def test_a_function_that_reads_a_list_of_numbers_stays_eager() -> None:
     ids=["an array", "a tensor", "a tensor that is given", "a list", "a tuple", "a list that is given", "numbers",
          "places of what is given", "places in a list that stays"],
 )  # fmt: skip
-def test_a_function_that_goes_through_rows_stays_eager(loop: str, stays: bool) -> None:
+def test_a_function_that_loops_over_rows_stays_eager(loop: str, stays: bool) -> None:
     parts = {
         "head": "seen = []",
         "step": f"{PARTS['step']}\nseen.append(next_obs)",
@@ -360,7 +360,7 @@ class Norm:
 @pytest.mark.parametrize("count", ["self.count += 1", "self.count = self.count + 1", "norm.count += 1"])
 @pytest.mark.parametrize("called", ["norm.update(ratio)", "seen(ratio)"])
 def test_a_function_that_counts_in_python_stays_eager(count: str, called: str) -> None:
-    # Dynamo's guards see the numbers of objects, and another number is another program
+    # Dynamo guards on the numbers of objects: each new number is a recompilation
     functions = NORM.format(count=count) + "def seen(x):\n    norm.update(x)\n\n\n"
     parts = {"functions": functions, "before_loop": "norm = Norm()", "metrics": called, "report": "print(norm.mean)"}
     step = turn("compile", script(parts), ("policy", "update"))
@@ -396,7 +396,7 @@ def test_a_pass_that_keeps_its_graph_keeps_its_buffers() -> None:
 
 @pytest.mark.slow
 def test_a_pass_that_keeps_its_graph_compiled(tmp_path: Path) -> None:
-    """With a last, smaller minibatch it would otherwise give its buffers away, and backward() end in an error."""
+    """Without it, the smaller last minibatch gives its buffers away, and backward() fails."""
     converted = tmp_path / "ppo.py"
     converted.write_text(convert(script({"metrics": "", "report": "", "optimize": RETAINED})).source, encoding="utf-8")
     command = [sys.executable, str(converted), "--compile", "--num-iterations", "1", "--minibatch-size", "6"]
@@ -412,7 +412,7 @@ def test_a_pass_that_keeps_its_graph_compiled(tmp_path: Path) -> None:
     ],
 )
 def test_a_rate_that_the_update_takes_as_a_number_keeps_it_eager(sets: str) -> None:
-    """Past torch.compile's limit of values the optimizer, which was traced, raised AssertionError on a CPU."""
+    """Past torch.compile's limit of values, the optimizer raised AssertionError on a CPU: it had been traced."""
     adapt = f"kl = ratio.log().mean().item()\nif kl > 0.02:\n    rate = rate / 1.5\n{sets}"
     parts = {"before_loop": "rate = args.learning_rate", "anneal": "", "metrics": adapt, "report": "print(rate)"}
     conversion = convert(script(parts))
@@ -435,7 +435,7 @@ TWO = {
 def test_an_optimizer_whose_groups_the_update_sets_past_the_limit(
     key: str, parts: dict[str, str], tmp_path: Path
 ) -> None:
-    """Dynamo leaves it capturable, as it traces it, when it stores a group; on a CPU no eager step takes that."""
+    """When Dynamo stores a group, it leaves the traced optimizer capturable; no eager step on a CPU takes that."""
     sets = f"for group in optimizer.param_groups:\n    group['{key}'] = 1e-2 if end > 8 else 1e-3"
     limit = 'device = torch.device("cpu")\ntorch._dynamo.config.recompile_limit = 1'
     total = "print(iteration, sum(p.sum().item() for p in agent.parameters()))"
@@ -467,7 +467,7 @@ def test_arrays_that_compiled_code_draws_come_from_numpy() -> None:
 
 
 @pytest.mark.slow
-def test_what_compiled_code_draws_with_numpy(tmp_path: Path) -> None:
+def test_compiled_code_draws_with_numpy(tmp_path: Path) -> None:
     total = "print(iteration, np.random.rand(), sum(p.sum().item() for p in agent.parameters()))"
     conversion = convert(script({"metrics": DRAWS + "\nv_bias = mb_returns.mean()", "report": total}))
     converted = tmp_path / "ppo.py"
@@ -482,7 +482,7 @@ def test_what_compiled_code_draws_with_numpy(tmp_path: Path) -> None:
 
 
 def test_a_wrapper_whose_step_sets_infos_sets_no_option_of_an_optimizer() -> None:
-    """RAdam's traced step asks for parameter groups; the wrapper has a method of the same name."""
+    """RAdam's traced step reads parameter groups, and the wrapper has a method of the same name."""
     wrapper = (
         "class Watched(Envs):\n    def step(self, action):\n        infos['r'] = 1\n        return super().step(action)"
     )
@@ -498,11 +498,11 @@ READS = {
     ),
     "report": "print(iteration, np.mean(clipfracs), sum(p.sum().item() for p in agent.parameters()))",
 }
-"""A number in either branch, which deferred-sync leaves where it is read."""
+"""Both branches read a number, which deferred-sync leaves in place."""
 
 
 def compiled_runs(source: str, folder: Path) -> tuple[list[list[float]], str]:
-    """The numbers that a script prints without and with --compile, and what torch.compile logs of graphs."""
+    """The numbers that a script prints without and with --compile, and torch.compile's log of graph breaks."""
     converted = folder / "ppo.py"
     converted.write_text(source, encoding="utf-8")
     seen = []
@@ -541,7 +541,7 @@ def test_a_parameter_that_no_loss_depends_on_ends_the_graph_once(optimizer: str,
     assert "traceable(" in source
     (eager, compiled), log = compiled_runs(source, tmp_path)
     assert eager == pytest.approx(compiled, rel=1e-3)
-    # v_loss lives on past the step: where that ends a graph, the pass is left out of it
+    # v_loss outlives the step: where the graph ends there, the backward pass is not part of it
     _, anew, after = log.partition("Recompiling function update in")
     assert anew
     assert "raph break" not in after, "in the first minibatch alone"

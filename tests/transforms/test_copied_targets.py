@@ -1,4 +1,4 @@
-"""Target networks that a helper copies, whose parameters get new memory in a helper's loop."""
+"""Target networks that a helper copies; a loop in a helper gives their parameters new memory."""
 
 from pathlib import Path
 
@@ -113,6 +113,6 @@ def test_the_update_is_one_graph(tmp_path: Path) -> None:
     ],
     ids=["the network itself", "a part of it", "a part later", "frozen"],
 )
-def test_what_may_be_trained_is_held(old: str, new: str) -> None:
+def test_parameters_that_may_be_trained_are_held(old: str, new: str) -> None:
     outcome, _ = of_a_copy(old, new)
     assert isinstance(outcome, Skipped)

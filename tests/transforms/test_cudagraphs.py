@@ -14,7 +14,7 @@ IMPORT = {"third_party": "from tensordict.nn import CudaGraphModule"}
 
 
 def captured(*lines: str, checks: str = CHECKS) -> str:
-    """What stands above the training loop, between the compiled functions and the loop."""
+    """The block between the compiled functions and the training loop."""
     return """\
 
 if args.cudagraphs:
@@ -31,7 +31,7 @@ POLICY = {
     "before_loop": compiled("policy", steady=True) + captured("policy = CudaGraphModule(policy, warmup=20)") + "\n",
 }
 
-# A minibatch that draws its indices on the device, and leaves nothing behind but the parameters.
+# A minibatch that draws its indices on the device and changes nothing but the parameters.
 ON_DEVICE = {
     "minibatches": """
         for epoch in range(args.update_epochs):
@@ -116,7 +116,7 @@ PER = PARTS["minibatches"].replace("args.minibatch_size", "per")
 
 
 def drawn(pieces: str, per: str = "") -> str:
-    """The loops over minibatches of a permutation that torch draws in each epoch."""
+    """Loops over the minibatches of a permutation that torch draws in each epoch."""
     return f"""\
 {per}clipfracs = []
 for epoch in range(args.update_epochs):
@@ -152,7 +152,7 @@ for epoch in range(args.update_epochs):
         ("per = 4\nif iteration > 1:\n    per = 5\n" + PER, None),
     ],
 )
-def test_the_size_of_minibatches_is_told_above_the_loop(minibatches: str, condition: str | None) -> None:
+def test_the_size_of_minibatches_is_checked_above_the_loop(minibatches: str, condition: str | None) -> None:
     also = ("policy", "update", "shuffle", "deferred-sync", "tensor-lr", "one-graph")
     step = turn("cudagraphs", script({**GREEDY, "minibatches": minibatches}), also)
     assert isinstance(step.outcome, Applied)
@@ -236,7 +236,7 @@ NOOPS = [
 
 
 def in_network(line: str, **parts: str) -> dict[str, str]:
-    """A network that does something else before it computes its loss."""
+    """A network whose method begins with another line."""
     above = "def get_action_and_value(self, x, action=None):"
     return {**ON_DEVICE, "agent": edited("agent", above, f"{above}\n    {line}"), **parts}
 
@@ -246,7 +246,7 @@ HELPED = edited("minibatch", "loss = pg_loss + 0.5 * v_loss", "loss = regularize
 
 
 def in_helper(line: str) -> dict[str, str]:
-    """A function of the file that does something else with the loss."""
+    """A function of the file that runs a line and returns the loss."""
     return {**ON_DEVICE, "functions": HELPER.format(line), "minibatch": HELPED}
 
 
@@ -284,19 +284,19 @@ HARMLESS = [
 
 @pytest.mark.parametrize("line", OBSTACLES)
 @pytest.mark.parametrize("place", [in_network, in_helper], ids=["network", "helper"])
-def test_what_works_on_the_host_is_not_captured(line: str, place: Callable[[str], dict[str, str]]) -> None:
+def test_host_code_is_not_captured(line: str, place: Callable[[str], dict[str, str]]) -> None:
     parts = place(line if place is in_network else re.sub(r"\bx\b", "loss", line))
     if "self." in line and place is in_helper:
         return
     step = turn("cudagraphs", script(parts), UPDATED)
     assert isinstance(step.outcome, Skipped), step.outcome
     expected = OBSTACLES[line] if place is in_network else re.sub(r"\bx\b", "loss", OBSTACLES[line])
-    unknown = "calls agent.get_action_and_value(): line "  # as the network is not known to be steady
+    unknown = "calls agent.get_action_and_value(): line "  # since the network is not known to be steady
     assert expected in step.outcome.reason or (place is in_network and unknown in step.outcome.reason)
 
 
 @pytest.mark.parametrize("line", HARMLESS)
-def test_what_works_on_the_device_is_captured(line: str) -> None:
+def test_device_code_is_captured(line: str) -> None:
     step = turn("cudagraphs", script(in_network(line)), UPDATED)
     assert isinstance(step.outcome, Applied), step.outcome
     assert not step.outcome.notes
@@ -391,7 +391,7 @@ def test_what_changes_from_iteration_to_iteration_is_not_read_by_a_replay(parts:
 
 
 def test_of_act_and_policy_the_one_that_steps_call_is_captured() -> None:
-    """What is captured and never called has no graph, and no run can judge it."""
+    """A captured function that no step calls would never get its graph, and no run could check it."""
     lines = """\
         if args.compile:  # then steps call act() instead of policy()
             act = CudaGraphModule(act, warmup=20)
@@ -419,7 +419,7 @@ class Running:
 
 
 @pytest.mark.parametrize(("read", "changed"), [("probs", False), ("fixed", False), ("running", True), ("both", True)])
-def test_an_attribute_is_its_object_s(read: str, changed: bool) -> None:
+def test_an_attribute_belongs_to_its_object(read: str, changed: bool) -> None:
     made = "both = running if args.seed else fixed" if read == "both" else ""
     parts = {
         "functions": RUNNING,

@@ -367,7 +367,7 @@ def test_noop(noop: NoOp) -> None:
 
 
 def test_no_minibatch_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With no epoch, the mean of an empty list is printed, as before."""
+    """Without an epoch, the mean of an empty list is printed, as in the original."""
     monkeypatch.setattr(sys, "argv", ["script.py", "--update-epochs", "0"])
     before = script({"report": "print(iteration, np.mean(clipfracs))"})
     after = convert(before).source

@@ -1,4 +1,4 @@
-"""Objects as variables and functions: the same is printed, or the object stays."""
+"""Objects become variables and functions: the program prints the same, or the object stays."""
 
 import random
 import re
@@ -66,7 +66,7 @@ a.go()
 
 
 @pytest.mark.parametrize("program", programs("dissolve_stays.txt"), ids=str)
-def test_what_needs_an_object_stays_one(program: Program) -> None:
+def test_a_program_that_needs_its_object_keeps_it(program: Program) -> None:
     with pytest.raises(Stays) as refused:
         rewritten(program)
     assert program.expected
@@ -74,7 +74,7 @@ def test_what_needs_an_object_stays_one(program: Program) -> None:
 
 
 def statements(chance: random.Random, local: list[str], receiver: str, methods: list[str]) -> list[str]:
-    """Random statements on attributes and variables of the same names."""
+    """Random statements on attributes, and on variables of the same names."""
     lines: list[str] = []
 
     def value() -> str:
@@ -142,7 +142,7 @@ IN_METHODS = (Path(__file__).parent.parent.parent / "fixtures" / "in_methods.py"
 
 
 def outcome(source: str, ignore: set[str]) -> Outcome:
-    """What became of the class."""
+    """The transform's decision about the class."""
     return convert(source, ignore=ignore).steps[0].outcome
 
 
@@ -177,7 +177,7 @@ def test_a_class_stays_whose_training_cannot_leave_its_method() -> None:
 
 
 def test_lines_of_reasons_are_the_scripts_own() -> None:
-    """Whatever was written anew by then: other methods are inlined before `learn`, which stays one."""
+    """Also after earlier rewrites: other methods are inlined before learn(), which stays a method."""
     source = (Path(__file__).parent.parent.parent / "fixtures" / "in_methods.py").read_text(encoding="utf-8")
     source = source.replace("self.learn(advantages, returns)", "self.learn(advantages, returns, **{})")
     pattern = r"learn\(\) \(line (\d+)\).*line (\d+) spreads"

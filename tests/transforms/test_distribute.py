@@ -1,4 +1,4 @@
-"""Training in several processes: what each of them gets, what they decide together, and what is left alone."""
+"""Training in several processes: what each one gets, what they decide together, and what stays as it is."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOGGED = {
 
 
 def lines_of(parts: dict[str, str], **options: object) -> list[str]:
-    """The lines of a script that trains in several processes, without indentation."""
+    """The lines of a script after distribute, without indentation."""
     conversion = convert(script(parts), select=["distribute"], **options)  # type: ignore[arg-type]
     (step,) = (s for s in conversion.steps if s.transform.name == "distribute")
     assert step.applied, step.outcome
@@ -41,6 +41,7 @@ def test_gradients_are_averaged_between_backward_and_clipping() -> None:
     lines = lines_of({})
     place = lines.index("average_gradients(optimizer)")
     assert lines[place - 1] == "loss.backward()"
+    assert lines[place + 1].startswith("nn.utils.clip_grad_norm_(")
 
 
 def test_minibatches_are_shared() -> None:
@@ -73,7 +74,7 @@ def test_one_process_shows_the_speed() -> None:
     assert "tqdm.tqdm(range(1, args.num_iterations + 1), disable=rank > 0)" in source
 
 
-def test_a_list_in_the_rollout_is_of_the_own_environments() -> None:
+def test_a_list_in_the_rollout_covers_the_processs_environments() -> None:
     lines = lines_of({"step": PARTS["step"] + "\nprint(sum(reward[i] for i in range(args.num_envs)))"})
     assert "print(sum(reward[i] for i in range(args.num_envs // world_size)))" in lines
 
@@ -87,7 +88,7 @@ def test_a_result_is_left_alone() -> None:
     assert "talks to other processes itself" in step.outcome.reason
 
 
-def test_it_is_asked_for() -> None:
+def test_only_on_request() -> None:
     assert "torch.distributed" not in convert(script({})).source
 
 

@@ -1,4 +1,4 @@
-"""The vector environment that --env-workers puts in SyncVectorEnv's place: the same bits, and an orderly end."""
+"""--env-workers replaces SyncVectorEnv with a class that gives the same bits and ends in good order."""
 
 import importlib
 import multiprocessing
@@ -28,7 +28,7 @@ gymnasium = pytest.importorskip("gymnasium")
 
 
 def emitted(gym: str = "gymnasium") -> str:
-    """A module with the class, as a conversion writes it."""
+    """A module with the class, as conversions contain it."""
     listed = gym == "gym"
     text = render(
         "env_workers", name="WorkerVectorEnv", chunk="EnvChunk", wait="wait_for", sync="gym.vector.SyncVectorEnv",
@@ -48,7 +48,7 @@ WorkerVectorEnv = worker_class()
 
 
 class Walk(gymnasium.Env):  # type: ignore[misc, name-defined]
-    """A random walk with a generator of its own, whose infos are of many kinds; `trick` is done in each step."""
+    """A random walk with its own generator and infos of many kinds; `trick` runs in each step."""
 
     def __init__(self, place: int = 0, trick: Callable[["Walk"], Any] | None = None, *, limit: int = 7) -> None:
         self.observation_space = gymnasium.spaces.Box(-9, 9, (3,), np.float32)
@@ -67,7 +67,7 @@ class Walk(gymnasium.Env):  # type: ignore[misc, name-defined]
         self.age += 1
         noise = self.np_random.normal(size=3)
         self.at = self.at + 0.1 * noise + np.sum(action) - np.sum(self.last)
-        self.last = action  # kept: nobody may write into it
+        self.last = action  # the next step reads it: nobody may write into it
         info: dict[str, Any] = {"pid": os.getpid()} if self.trick == "pid" else {}
         if self.age % 2:
             info |= {"level": self.age if self.place % 2 else 0.5, "kind": type(action).__name__, "deep": {"a": noise}}
@@ -77,12 +77,12 @@ class Walk(gymnasium.Env):  # type: ignore[misc, name-defined]
 
 
 def walks(count: int, trick: Any = None, of: Sequence[int] | None = None) -> list[Callable[[], Walk]]:
-    """Functions that make walks; only those `of` these places do the trick."""
+    """Functions that make walks; only those at the places `of` run the trick."""
     return [lambda i=i: Walk(i, trick if of is None or i in of else None) for i in range(count)]  # type: ignore[misc]
 
 
 def assert_same(make: Callable[[type], Any], actions: Sequence[Any], seed: Any = 3) -> None:
-    """A vector environment takes the same steps as the one that it must equal."""
+    """Assert that a vector environment takes the same steps as SyncVectorEnv."""
     sync, workers = make(gymnasium.vector.SyncVectorEnv), make(lambda fns: WorkerVectorEnv(fns, 2))
     with closing(sync), closing(workers):
         assert same(sync.reset(seed=seed), workers.reset(seed=seed))
@@ -132,7 +132,7 @@ def test_same_bits(count: int, workers: int) -> None:
 
 @pytest.mark.parametrize("seed", [None, 3, [5, None, 7, 1]], ids=str)
 def test_seeds(seed: Any) -> None:
-    if seed is None:  # each environment has its own, of the machine
+    if seed is None:  # the machine seeds each environment
         with closing(envs := WorkerVectorEnv(walks(4), 2)):
             rows = envs.reset()[0]
         assert len({row.tobytes() for row in rows}) == 4
@@ -186,7 +186,7 @@ def test_gym_before_its_infos_were_one() -> None:
 
 
 def test_the_first_environments_stay_here() -> None:
-    """So what one of them writes, a video say, is written as before."""
+    """What the first ones write, such as a video, is written by the script's own process."""
     with closing(envs := WorkerVectorEnv(walks(5, "pid"), 2)):
         pids = envs.reset(seed=1)[1]["pid"].tolist()
     here, *others = pids
@@ -224,7 +224,7 @@ def test_global_generators_are_told_at_the_end(capfd: pytest.CaptureFixture[str]
 
 
 def test_global_generators_may_be_drawn_from_here() -> None:
-    """By the environments of the script's own process alone, the draws are those of SyncVectorEnv."""
+    """Environments in the script's own process draw what they draw under SyncVectorEnv."""
     results = []
     for make in (gymnasium.vector.SyncVectorEnv, lambda fns: WorkerVectorEnv(fns, 1)):
         np.random.seed(1)
@@ -305,7 +305,7 @@ def test_spaces_of_many_parts() -> None:
 
 
 def test_large_infos_do_not_block() -> None:
-    """A pipe holds 64 KiB."""
+    """An info is larger than a pipe's 64 KiB."""
     assert_same(lambda cls: cls(walks(4, lambda env: {"picture": np.full(10**5, env.age)})), some_actions(3, 4))
 
 
@@ -408,7 +408,7 @@ def ends_and_says(trainer: Any, pids: list[int]) -> str:
 
 
 def lives(pid: int) -> bool:
-    """Whether a process runs. A zombie, which has ended and was not waited for, does not."""
+    """Whether a process runs; a zombie, which has ended but was not waited for, does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""One evaluation for the whole rollout: what the steps leave out, that it is the same, and where it might not be."""
+"""One evaluation for a whole rollout: what the steps no longer do, that results stay equal, and what prevents it."""
 
 import contextlib
 import io
@@ -75,7 +75,7 @@ SEPARATE = {
         "newvalue = agent.get_value(b_obs[mb_inds])",
     ),
 }
-"""The value is computed by a call of its own."""
+"""A call of its own computes the value."""
 
 
 def separate(old: str, new: str, part: str = "act") -> dict[str, str]:
@@ -140,8 +140,8 @@ LOWER = "def lower(x):\n    x.clamp_(-0.2, 0.2)\n\n\n"
     ],
     ids=["observations", "weights", "weights in a function", "value bound twice", "closure"],
 )
-def test_what_the_steps_change(parts: dict[str, str], why: str) -> None:
-    """These differed, with their flags off too, when an adversary wrote them."""
+def test_a_policy_that_the_steps_change_stays(parts: dict[str, str], why: str) -> None:
+    """Each of these once gave another result, even with the flags off."""
     step = turn("evaluate-once", script(parts))
     assert isinstance(step.outcome, Skipped), step.outcome
     assert why in step.outcome.reason
@@ -177,7 +177,7 @@ def test_the_steps_draw_actions_only() -> None:
 
 
 def trained(text: str, monkeypatch: pytest.MonkeyPatch, *flags: str) -> tuple[list[torch.Tensor], list[int]]:
-    """The parameters that a script ends with where nothing compiles, and the rows that its policy saw by calls."""
+    """The parameters at a script's end, run without a compiler, and the number of rows of each call of its policy."""
     monkeypatch.setattr(torch, "compile", lambda function, **_: function)
     monkeypatch.setattr(sys, "argv", ["script.py", *flags])
     monkeypatch.setattr(torch.distributions.Distribution, "_validate_args", True)
@@ -308,5 +308,5 @@ METHOD = "probs = Categorical(logits=self.actor(x))"
     ],
     ids=str,
 )
-def test_what_is_left_alone(case: NoOp) -> None:
+def test_left_alone(case: NoOp) -> None:
     case.check("evaluate-once")

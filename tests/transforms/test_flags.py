@@ -155,7 +155,7 @@ def test_an_argument_that_another_module_may_read_is_left(more: str) -> None:
         ("ppo", ["--compile"], ["--compile"], False),
     ],
 )
-def test_flags_of_their_own_are_parsed_where_the_script_is_run(
+def test_separate_flags_are_parsed_where_the_script_is_run(
     name: str, given: list[str], left: list[str], compiles: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["ppo.py", *given])
@@ -164,13 +164,13 @@ def test_flags_of_their_own_are_parsed_where_the_script_is_run(
     assert (sys.argv[1:], made["flags"].compile) == (left, compiles)
 
 
-def test_help_tells_of_them(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_the_flags(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "argv", ["ppo.py", "--help"])
     exec(OWN, {"argparse": argparse, "sys": sys, "__name__": "__main__"})
     assert "--compile" in capsys.readouterr().out and sys.argv == ["ppo.py", "--help"]
 
 
-# What no flag can join: they stand beside it
+# No flag can be added to these: the flags get a parser of their own
 OTHERS = {
     "a class of constants": {**TYRO, "decorator": "", "parse": "args = Args()"},
     "a dataclass that nothing parses": {**TYRO, "parse": "args = Args(seed=3)"},
@@ -209,7 +209,7 @@ def test_flags_that_join_no_arguments(title: str) -> None:
 
 
 def ruff(text: str) -> set[str]:
-    """What ruff finds in a script: unsorted imports, and blank lines that are missing or too many."""
+    """What ruff finds: unsorted imports, and missing or superfluous blank lines."""
     command = [find_ruff_bin(), "check", "--isolated", "--preview", "--select=E3,I", "--output-format=concise", "-"]
     found = subprocess.run(command, input=text, capture_output=True, text=True, check=False).stdout
     return {line.split(": ", 1)[1] for line in found.splitlines() if ": " in line}

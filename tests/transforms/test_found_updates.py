@@ -1,4 +1,4 @@
-"""Updates elsewhere than in a method that is called once, in the loop of the environment's only step."""
+"""Updates in unusual places: below an episode's loop, in a branch, in helpers that step an optimizer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def indented(text: str, by: str = "    ") -> str:
 
 
 def extracted(script: str, folder: Path) -> str:
-    """The conversion, which prints the same and has an update."""
+    """The conversion, which has an update and prints what the script prints."""
     converted = convert(script, select=CHOSEN)
     assert converted.converted, converted.diagnostics
     assert "def update(" in converted.source
@@ -36,7 +36,7 @@ def extracted(script: str, folder: Path) -> str:
     return converted.source
 
 
-# --- which step of the environment ------------------------------------------------------------------------------------
+# --- which step of the environment is trained on ----------------------------------------------------------------------
 
 JUDGED = (
     "    if step % 7 == 6:\n        after, gain, over = walk.step(0.5)\n        x = walk.reset() if over else after\n"
@@ -48,7 +48,7 @@ def test_a_step_in_the_other_branch_of_an_if_is_not_the_updates(tmp_path: Path) 
     extracted(edited((ACT + KEEP + LEARN, JUDGED + TRAINED)), tmp_path)
 
 
-def test_a_step_in_the_branch_below_neither(tmp_path: Path) -> None:
+def test_nor_is_a_step_in_the_branch_below(tmp_path: Path) -> None:
     trained = TRAINED.replace("    else:", "    if step % 7 < 6:", 1)
     extracted(edited((ACT + KEEP + LEARN, trained + JUDGED.replace("if step % 7 == 6:", "else:"))), tmp_path)
 
@@ -65,12 +65,12 @@ def test_the_only_step_in_the_other_branch_is_no_training_loop() -> None:
     ids=["once", "several times"],
 )
 @pytest.mark.parametrize("while_", [True, False], ids=["while", "for"])
-def test_what_an_episode_has_stored_is_learned_below_its_loop(below: str, while_: bool, tmp_path: Path) -> None:
+def test_an_episode_is_learned_from_below_its_loop(below: str, while_: bool, tmp_path: Path) -> None:
     head = "    over = False\n    while not over:\n" if while_ else "    for _ in range(16):\n"
     extracted(edited((ACT + KEEP + LEARN, head + indented(ACT + KEEP) + below), ("range(60)", "range(5)")), tmp_path)
 
 
-# --- helpers that step the optimizer that they are given --------------------------------------------------------------
+# --- helpers that step the optimizer they are given -------------------------------------------------------------------
 
 PASS = "        self.adam_{0}.zero_grad()\n        loss_{0}.backward()\n        self.adam_{0}.step()\n"
 HELPER = """def descend(loss, adam):
@@ -131,7 +131,7 @@ RETURNS = HELPER.replace(STEP, "    for _ in range(2):\n        if loss < 0:\n  
     ],
     ids=["unpacked", "another name", "a default that grows", "decorated", "returns early", "attributes", "by text"],
 )
-def test_a_helper_of_which_more_is_known_stays(script: str, tmp_path: Path) -> None:
+def test_other_helpers_stay(script: str, tmp_path: Path) -> None:
     converted = convert(script, select=CHOSEN)
     if converted.converted:
         assert "descend(" in converted.source

@@ -1,4 +1,4 @@
-"""Networks that are frozen while another's loss is computed back."""
+"""Networks that are frozen while gradients of another network's loss are computed."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ THIRD = {
     "<thaw>": f"{THAW}\n        scale_loss = (self.log_scale.exp() * reward).mean()\n"
     "        self.scale_optimizer.zero_grad()\n        scale_loss.backward()\n        self.scale_optimizer.step()",
 }
-"""A pass of a third optimizer below: the network is frozen and thawed within one function."""
+"""A third optimizer's pass follows: the network is frozen and thawed within one function."""
 MOVED = """
         for x, y in zip(self.critic.parameters(), self.critic_target.parameters()):
             y.data.copy_(0.01 * x.data + 0.99 * y.data)"""
@@ -89,7 +89,7 @@ def test_a_frozen_network(changes: dict[str, str], hidden: int) -> None:
         {LEARNS: f"{LEARNS}            agent.critic.requires_grad_(step < 200)\n"},
     ],
 )  # fmt: skip
-def test_a_network_that_may_not_be_frozen_for_nothing(changes: dict[str, str]) -> None:
+def test_a_network_whose_freezing_may_have_an_effect(changes: dict[str, str]) -> None:
     outcome, _ = one_graph(changes)
     assert isinstance(outcome, Skipped), changes
 
@@ -114,7 +114,7 @@ def test_a_frozen_network_compiled(changes: dict[str, str], tmp_path: Path) -> N
     ],
 )
 def test_a_trained_number_in_float64(made: str, held: bool) -> None:
-    """torch.compile takes it for a number of Python's, and trains it not at all: seen with torch 2.13."""
+    """torch.compile takes it for a Python number and never trains it (seen with torch 2.13)."""
     changes = {key: text.replace("torch.zeros(1, requires_grad=True)", made) for key, text in THIRD.items()}
     conversion = converted_by(agent_script(changes), "inline", "tensor-lr", "one-graph", "compile")
     assert any("trains a number in float64" in str(s.outcome) for s in conversion.steps) == held

@@ -1,4 +1,4 @@
-"""The class that --fuse-envs puts in SyncVectorEnv's place: the same bits and state, and where it is put."""
+"""--fuse-envs replaces SyncVectorEnv with a class of the same bits and state; which scripts get it."""
 
 import copy
 import pickle
@@ -25,7 +25,7 @@ RMS = (gym.wrappers.utils if NEWER else gym.wrappers.normalize).RunningMeanStd
 
 
 def emitted(wrappers: Sequence[str] = tuple(WRAPPERS), broken: tuple[str, str] = ("", "")) -> Any:
-    """The class as a conversion writes it, `broken` being a piece of its text and what to put there."""
+    """The class as conversions contain it; `broken` replaces a piece of its text."""
     module = types.ModuleType("emitted")
     module.__dict__.update(gym=gym, np=np, types=types)
     chosen = {name: WRAPPERS[name] for name in wrappers}
@@ -42,7 +42,7 @@ Maker = Callable[[], Any]
 
 
 class Walk(gym.Env):  # type: ignore[misc, name-defined]
-    """A random walk with infos of many kinds; `form` makes what it gives of observation and reward."""
+    """A random walk with infos of many kinds; `form` maps observation and reward to what a step returns."""
 
     def __init__(self, form: Callable[..., Any] = lambda row, reward: (row, reward)) -> None:
         self.observation_space = gym.spaces.Box(-9, 9, (3,), np.float64)
@@ -63,7 +63,7 @@ class Walk(gym.Env):  # type: ignore[misc, name-defined]
 
 
 class Loud(gym.Wrapper):  # type: ignore[misc, name-defined]
-    """A wrapper that nobody knows."""
+    """An unknown wrapper."""
 
     def step(self, action: Any) -> Any:
         observation, reward, *ends, info = self.env.step(action)
@@ -71,12 +71,12 @@ class Loud(gym.Wrapper):  # type: ignore[misc, name-defined]
 
 
 class OwnNormalize(gym.wrappers.NormalizeObservation):  # type: ignore[misc, name-defined]
-    """A subclass of one that is known."""
+    """A subclass of a known wrapper."""
 
     def normalize(self, obs: Any) -> Any:
         return 2 * super().normalize(obs)
 
-    def observation(self, observation: Any) -> Any:  # its name since gymnasium 1
+    def observation(self, observation: Any) -> Any:  # the method's name since gymnasium 1
         return 2 * super().observation(observation)
 
 
@@ -86,7 +86,7 @@ def transformed(env: Any, function: Callable[[Any], Any]) -> Any:
 
 def continuous(env: Any) -> Any:
     """cleanrl's chain for continuous actions."""
-    if not isinstance(env, Walk):  # it would make float64 of all
+    if not isinstance(env, Walk):  # it would make everything float64
         env = gym.wrappers.FlattenObservation(env)
     env = gym.wrappers.RecordEpisodeStatistics(env)
     env = gym.wrappers.ClipAction(env)
@@ -105,7 +105,7 @@ def formed(form: Callable[..., Any]) -> Maker:
 
 
 def strange(values: Sequence[float]) -> Maker:
-    """Observations and rewards that now and then are one of these values."""
+    """Observations and rewards that are sometimes one of these values."""
 
     def form(row: Any, reward: float) -> Any:
         turn = int(abs(row[0]) * 1000)
@@ -157,7 +157,7 @@ CLOCKS = ("episode_start_times", "episode_start_time", "time_queue")
 
 
 def kept(envs: Any) -> Iterator[dict[str, Any]]:
-    """What each environment and each wrapper keeps."""
+    """The attributes of each environment and wrapper."""
     for env in envs.envs:
         while True:
             own = {k: v for k, v in vars(env).items() if k not in ("env", "step", *CLOCKS)}
@@ -173,7 +173,7 @@ def kept(envs: Any) -> Iterator[dict[str, Any]]:
 
 
 def run(make: Maker, count: int, fused: Any = FusedVectorEnv, steps: int = 300) -> int:
-    """Step both side by side and compare all that there is after each step. Returns how many episodes ended.
+    """Step both side by side and compare everything after each step. Returns how many episodes ended.
 
     Raises:
         AssertionError: something differs.
@@ -261,7 +261,7 @@ def patched(fused: Any, make: Maker) -> list[str]:
     return found
 
 
-def test_what_is_stepped_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_known_wrappers_are_patched(monkeypatch: pytest.MonkeyPatch) -> None:
     assert patched(FusedVectorEnv, CHAINS["continuous"]) == [*reversed(WRAPPERS)]
     assert patched(FusedVectorEnv, CHAINS["a subclass"]) == ["NormalizeReward", "RecordEpisodeStatistics"]
     assert patched(FusedVectorEnv, CHAINS["a dictionary"]) == []
@@ -280,7 +280,7 @@ def test_a_step_of_the_script_stays() -> None:
 
 
 def test_moments_may_be_loaded_copied_and_saved() -> None:
-    """Those of another kind are taken in by their own method."""
+    """Moments of another kind keep their own update()."""
 
     class Halves(RMS):  # type: ignore[misc, valid-type]
         def update(self, rows: Any) -> None:
@@ -308,7 +308,7 @@ def test_moments_may_be_loaded_copied_and_saved() -> None:
 
 def test_an_error_leaves_the_chain_whole() -> None:
     def already(env: Any) -> Any:
-        return recorded(recorded(env))  # the outer one finds an episode's end told already
+        return recorded(recorded(env))  # the outer one finds the end of an episode already recorded
 
     for cls in (gym.vector.SyncVectorEnv, FusedVectorEnv):
         envs = cls([lambda: already(Walk())])
@@ -348,7 +348,7 @@ def test_what_is_written() -> None:
     assert len([line for line in text.splitlines() if line.strip()]) <= 101, "so short that somebody would keep it"
 
 
-def test_it_is_asked_for() -> None:
+def test_only_on_request() -> None:
     conversion = convert(SOURCE)
     assert "FusedVectorEnv" not in conversion.source
     (step,) = (s for s in conversion.steps if s.transform.name == "fused-envs")

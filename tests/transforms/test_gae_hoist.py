@@ -489,7 +489,7 @@ LINE = {
     "options": edited("options", '"--num-envs", type=int, default=2', '"--num-envs", type=int, default=1'),
     "buffers": PARTS["buffers"].replace(", args.num_envs)", ",)").replace(", args.num_envs", ""),
 }
-"""One environment, and buffers of one dimension."""
+"""One environment, and one-dimensional buffers."""
 CARRY = "advantages[t] = lastgaelam = delta + settings.gamma * args.gae_lambda * nextnonterminal[t] * lastgaelam"
 COMPUTED = """
     class Settings:
@@ -562,6 +562,6 @@ def test_noop(noop: NoOp) -> None:
         ("d = rewards if t else values\n    d[0] = 0", False),
     ],
 )
-def test_rows_that_a_turn_changes_under_another_name(changing: str, hoisted: bool) -> None:
+def test_rows_changed_by_another_name(changing: str, hoisted: bool) -> None:
     step = turn("gae-hoist", script({"gae": f"{PARTS['gae'].rstrip()}\n    {changing}"}))
     assert ("= rewards +" in step.after) is hoisted

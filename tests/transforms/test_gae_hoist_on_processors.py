@@ -1,4 +1,4 @@
-"""gae-hoist: advantages made of functions whose bits are not the same in a vector and behind its end."""
+"""gae-hoist with functions whose bits differ between the vectorized part of a tensor and the rest."""
 
 import ast
 import re
@@ -77,7 +77,7 @@ for envs in (1, 3, 13, 21):
 
 
 def estimate(forms: tuple[str, ...]) -> tuple[str, str]:
-    """A function with a loop backwards for each form, and what becomes of it."""
+    """A function with one backward loop for each form, and the function after the transform."""
     loops = "".join(LOOP.format(i=i, form=form) for i, form in enumerate(forms))
     results = ", ".join(f"gains_{i}" for i in range(len(forms)))
     begin = "def estimate(rewards, values, dones, last_value, n, gamma, lam=0.95):"

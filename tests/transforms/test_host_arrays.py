@@ -67,13 +67,13 @@ SOFTEN = "def soften(d):\n    d[:] = 0\n\n\nclass Softener:\n    def apply(self,
         ("[d.fill(0) for d in [done]]", False),
     ],
 )
-def test_dones_whose_array_changes_below_stay_tensors_over_its_memory(changing: str, kept: bool) -> None:
+def test_dones_whose_array_changes_later_are_not_copied(changing: str, kept: bool) -> None:
     step = turn("host-arrays", script({"functions": SOFTEN, "step": f"{SHARED}{changing}"}))
     assert ("np.array(done)" in step.after) is kept
 
 
 @pytest.mark.parametrize("first", ["mean = 1.0", "mean = np.ones(args.num_envs)"])
-def test_rewards_by_what_is_carried_from_step_to_step(first: str) -> None:
+def test_rewards_scaled_by_a_value_carried_between_steps(first: str) -> None:
     at = PARTS["step"].index("rewards[step]")
     mean = "mean = 0.9 * mean + 0.1 * np.abs(reward).mean()\nreward = reward / mean\n"
     step = turn(
@@ -92,8 +92,8 @@ def test_buffers_of_several_dtypes_are_cast_one_by_one(dtype: str, cast: str | N
         assert (piece.replace("())\n", f"(), dtype=torch.{cast})\n") if cast else piece) in after
 
 
-def test_dones_that_only_truth_is_asked_of() -> None:
-    step = edited("step", "next_obs, next_done", "next_obs, next_done") + "\nfor i, d in enumerate(next_done):\n"
+def test_dones_of_which_only_the_truth_is_tested() -> None:
+    step = PARTS["step"] + "\nfor i, d in enumerate(next_done):\n"
     after = applied({"step": step + "    if d:\n        print(i)\n"}, "transfers")
     assert BEFORE in after
     assert "enumerate(next_done.tolist())" in after
@@ -111,7 +111,7 @@ def test_dones_that_only_truth_is_asked_of() -> None:
     ],
 )
 def test_dones_that_are_read_in_the_rollout_stay_tensors(read: str) -> None:
-    after = applied({"step": edited("step", "rewards[step]", "rewards[step]") + f"\n{read}\n"})
+    after = applied({"step": PARTS["step"] + f"\n{read}\n"})
     assert REWARDS in after
     assert BEFORE not in after
     assert "np.array(done)" not in after
@@ -133,7 +133,7 @@ def test_dones_that_a_function_reads_stay_tensors() -> None:
     assert BEFORE not in after
 
 
-def test_rewards_that_are_computed_with_stay_tensors() -> None:
+def test_rewards_used_in_arithmetic_stay_tensors() -> None:
     after = applied(
         {
             "step": edited(

@@ -1,4 +1,4 @@
-"""A method that learns and is called several times in a row, with what differs written out."""
+"""A learning method that is called several times in a row: the calls become one loop over their arguments."""
 
 import re
 from pathlib import Path
@@ -79,6 +79,6 @@ def test_the_calls_are_one(calls: str, loop: str, edits: tuple[tuple[str, str], 
     ],
     ids=["something between", "other expressions", "one line", "called below", "two results", "replaced", "a default"],
 )
-def test_what_is_no_row_of_calls(calls: str, edits: tuple[tuple[str, str], ...]) -> None:
+def test_calls_that_are_no_row(calls: str, edits: tuple[tuple[str, str], ...]) -> None:
     conversion = convert(edited(calls, *edits), select=("dissolve", "inline", "update"))
     assert not re.search(r"range\(2\)|for [\w, ]+ in \(\(?\d", conversion.source)

@@ -19,7 +19,7 @@ FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
 
 
 def rewritten(program: Program) -> str:
-    """The program with f's statements in the place of the call."""
+    """The program with f's statements in place of the call."""
     state = State.first(program.code, 100)
     (only,) = [c for f, c in only_calls(state.roles).items() if f.name == "f"]
     return inlined(state, only).tree.code
@@ -34,7 +34,7 @@ def test_the_same_happens(program: Program) -> None:
 
 
 @pytest.mark.parametrize("program", programs("inline_stays.txt"), ids=str)
-def test_what_only_works_in_a_function_stays_one(program: Program) -> None:
+def test_a_function_that_cannot_be_inlined_stays(program: Program) -> None:
     with pytest.raises(NotInlined) as refused:
         _ = rewritten(program)
     assert program.expected
@@ -48,7 +48,7 @@ def test_other_uses_are_seen(program: Program) -> None:
 
 
 def test_names_are_told_from_attributes_in_every_result() -> None:
-    """Results are parsed one by one. Facts about a node of one must not be used for a node of the next."""
+    """Results are parsed one by one: facts about a node of one must not be used for a node of the next."""
     many = range(40)
     results = ", ".join(f"net.a{i}(x.b{i}, y=x.c{i})" for i in many)
     targets = ", ".join(f"t{i}" for i in many)
@@ -225,7 +225,7 @@ def test_random_programs_print_the_same() -> None:
 
 
 def without_detaching(code: str) -> str:
-    """The syntax of a script without assignments that only detach what extraction returns."""
+    """The syntax of a script without the assignments that only detach results of extraction."""
     tree = ast.parse(code)
     for node in ast.walk(tree):
         for name in ("body", "orelse"):
@@ -240,7 +240,7 @@ def detaches(value: ast.expr) -> bool:
 
 
 @pytest.mark.parametrize("fixture", ["renamed", "two_optimizers", "in_train_function", "module_level", "target_kl"])
-def test_it_takes_back_what_extraction_does(fixture: str) -> None:
+def test_it_undoes_extraction(fixture: str) -> None:
     source = (FIXTURES / f"{fixture}.py").read_text(encoding="utf-8")
     extracted = convert(source, select={"rollout", "update"}).source
     assert "def rollout(" in extracted and "def update" in extracted

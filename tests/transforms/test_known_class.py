@@ -1,4 +1,4 @@
-"""An option chooses the class of the object that trains, and the file has one of them."""
+"""An option chooses the class of the agent; the file defines one of the classes."""
 
 from pathlib import Path
 
@@ -51,7 +51,7 @@ def test_the_default_is_converted_and_the_other_stops(tmp_path: Path) -> None:
     ],
     ids=["another default", "a function", "wrapped", "both may be made", "another test"],
 )
-def test_what_is_not_one_class_by_default(old: str, new: str) -> None:
+def test_a_class_that_the_default_does_not_decide(old: str, new: str) -> None:
     assert CHOOSING.count(old) == 1
     conversion = convert(CHOOSING.replace(old, new), select=("inline", "update"))
     assert not conversion.converted and "which method that is" in conversion.errors[0].message

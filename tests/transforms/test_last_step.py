@@ -15,7 +15,7 @@ OTHERS = """\
 
 
 def branch(last: str = LAST, others: str = OTHERS, test: str = "t == args.num_steps - 1", after: str = "") -> str:
-    """A loop whose branch computes each step's result."""
+    """A loop in which a branch computes each step's result."""
     body = f"if {test}:\n{last}else:\n{others}"
     return "for t in reversed(range(args.num_steps)):\n" + textwrap.indent(body, "    ") + after
 

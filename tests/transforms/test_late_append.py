@@ -8,13 +8,13 @@ MINIBATCH = PARTS["minibatch"].replace("<metrics>", "").replace("<optimize>", PA
 
 
 def growing(grows: str, *, above: str = "", below: str = "", **parts: str) -> dict[str, str]:
-    """A minibatch in which `clipfracs` grows under a condition; other statements above it, and below its step."""
+    """A minibatch that appends to `clipfracs` under a condition; `above` it and `below` its step, other statements."""
     optimize = f"{PARTS['optimize']}\n{below}" if below else PARTS["optimize"]
     return {"metrics": f"{above}\n{grows}".strip(), "optimize": optimize, **parts}
 
 
 def grown(grows: str, *, name: str = "new_clipfracs", above: str = "", below: str = "", **parts: str) -> dict[str, str]:
-    """The same with a list of the minibatch's own."""
+    """The same minibatch with a list of its own, which is added to `clipfracs` below the step."""
     after = growing(grows.replace("clipfracs +=", f"{name} +=").replace("clipfracs.", f"{name}."), above=above, **parts)
     after["metrics"] = f"{above}\n{name} = []\n{after['metrics'].removeprefix(above).strip()}".strip()
     after["optimize"] = f"{PARTS['optimize']}\nclipfracs += {name}\n{below}".strip()

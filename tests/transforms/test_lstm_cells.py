@@ -1,4 +1,4 @@
-"""The transform lstm-cells: which loops over the steps of an LSTM it rewrites, and what compiled code computes."""
+"""lstm-cells: which loops over the steps of an LSTM it rewrites, and what the compiled code computes."""
 
 import sys
 import textwrap
@@ -69,7 +69,7 @@ ALSO = ("policy", "update")
 
 
 def edited(*changes: tuple[str, str]) -> str:
-    """The network with pieces of its text replaced, each of which occurs in it once."""
+    """The network with pieces of its text replaced; each occurs once."""
     text = AGENT
     for old, new in changes:
         assert text.count(old) == 1, (old, text.count(old))
@@ -78,13 +78,13 @@ def edited(*changes: tuple[str, str]) -> str:
 
 
 def steps(text: str) -> str:
-    """The network with other statements in the place of its loop."""
+    """The network with other statements in place of its loop."""
     return edited((LOOP, textwrap.indent(text, "        ")))
 
 
 @dataclass(frozen=True)
 class Case:
-    """A network, and pieces of its loop as it is replaced."""
+    """A network, and pieces of its rewritten loop."""
 
     title: str
     agent: str
@@ -157,7 +157,7 @@ def test_rewrite(case: Case) -> None:
 
 
 def used(line: str) -> str:
-    """The network with a further statement in its constructor."""
+    """The network with one more statement in its constructor."""
     return edited(
         ("        self.critic = nn.Linear(8, 1)\n", f"        self.critic = nn.Linear(8, 1)\n        {line}\n")
     )
@@ -311,8 +311,8 @@ def test_another_target() -> None:
 
 
 @pytest.mark.slow
-def test_captured_all_the_same() -> None:
-    """What else knows the network, as what captures it, goes by the loop."""
+def test_other_transforms_decide_the_same() -> None:
+    """All other transforms decide as they do for the original loop."""
     steps = {s.transform.name: s.outcome for s in convert(script({"agent": AGENT})).steps}
     without = {s.transform.name: s.outcome for s in convert(script({"agent": AGENT}), ignore={INFO.name}).steps}
     assert isinstance(steps.pop(INFO.name), Applied) and without.pop(INFO.name)
@@ -327,7 +327,7 @@ def emitted() -> Callable[..., Any]:
 
 
 def loop(lstm: nn.LSTM, hidden: torch.Tensor, done: torch.Tensor, state: Any) -> Any:
-    """The loop of the scripts."""
+    """The loop as scripts write it."""
     new_hidden = []
     for h, d in zip(hidden, done, strict=False):
         h, state = lstm(h.unsqueeze(0), ((1.0 - d).view(1, -1, 1) * state[0], (1.0 - d).view(1, -1, 1) * state[1]))
@@ -340,7 +340,7 @@ def loop(lstm: nn.LSTM, hidden: torch.Tensor, done: torch.Tensor, state: Any) ->
     "steps, envs, inputs, size", [(1, 1, 1, 1), (1, 5, 3, 4), (9, 1, 4, 3), (16, 3, 5, 7), (33, 4, 16, 8)]
 )
 def test_equals_the_loop(steps: int, envs: int, inputs: int, size: int, dones: torch.dtype) -> None:
-    """Outputs, states and all gradients, with episodes that end at the first step, in the midst and at the last."""
+    """Outputs, states and all gradients, with episodes that end at the first step, later, and at the last."""
     torch.manual_seed(steps)
     lstm = nn.LSTM(inputs, size).double()
     hidden = torch.randn(steps, envs, inputs, dtype=torch.float64, requires_grad=True)
@@ -360,7 +360,7 @@ def test_equals_the_loop(steps: int, envs: int, inputs: int, size: int, dones: t
 
 @pytest.mark.parametrize("shape", [(6,), (6, 1), (6, 3), (6, 3, 1)], ids=str)
 def test_shapes_of_the_dones(shape: tuple[int, ...]) -> None:
-    """What the loop takes: one for each step, or for each environment, however it is laid out; fewer steps, too."""
+    """All shapes that the loop takes: a number per step or per environment, in any layout, also for fewer steps."""
     lstm, hidden, done = nn.LSTM(2, 4).double(), torch.randn(7, 3, 2).double(), (torch.rand(shape) < 0.4).double()
     state = (torch.randn(1, 3, 4).double(), torch.randn(1, 1, 4).double().expand(1, 3, 4))
     with torch.no_grad():
@@ -370,7 +370,7 @@ def test_shapes_of_the_dones(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.slow
 def test_in_compiled_code_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The loop itself runs where nothing is compiled. The compiled network computes the same within rounding."""
+    """Eager code runs the loop itself; compiled code computes the same within rounding."""
     converted = types.ModuleType("converted")
     exec(compile(convert(script({"agent": AGENT})).source, "converted", "exec"), vars(converted))
     monkeypatch.setitem(sys.modules, "converted", converted)

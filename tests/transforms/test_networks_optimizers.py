@@ -1,4 +1,4 @@
-"""Networks whose constructors make their optimizers, held by an object: `agent.critic.optimizer`."""
+"""Networks that make their own optimizers and belong to an object: `agent.critic.optimizer`."""
 
 from pathlib import Path
 
@@ -137,7 +137,7 @@ BY_NAME = f'{LEARN}        setattr(learner, "critic", learner.actor)\n'
     ],
     ids=["made again", "set by its name", "made in a function", "exchanged", "kept", "a part more", "derived"],
 )
-def test_what_may_not_be_the_optimizer_of_the_network(changes: dict[str, str], reason: str) -> None:
+def test_an_optimizer_that_may_be_another(changes: dict[str, str], reason: str) -> None:
     outcome, _ = of_a_network(changes)
     assert isinstance(outcome, Skipped), changes
     assert reason in outcome.reason

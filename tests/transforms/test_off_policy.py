@@ -1,4 +1,4 @@
-"""Transforms of training from stored steps: what they make of a small script, and what they leave alone and why."""
+"""Transforms of training on stored steps: what they make of a small script, when they leave it alone, and why."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ HELPER = """
 
 
 def network(value: str, helper: str = "") -> dict[str, str]:
-    """The network with another value in the place of its layers, below what makes it."""
+    """The network with another value in place of its layers; `helper` goes above the class."""
     cls = textwrap.dedent(changed("network", NET, value))
     return {"network": textwrap.dedent(helper) + cls}
 
@@ -125,7 +125,7 @@ def test_acting_with_layers(parts: dict[str, str]) -> None:
     ],
 )
 def test_acting_is_left_alone(parts: dict[str, str], why: str) -> None:
-    if parts.get("sample") == "<kept>":  # a loss of what the network was asked for when it acted
+    if parts.get("sample") == "<kept>":  # the loss uses what the network computed when it acted
         act = "q_values = q_network(torch.Tensor(obs).to(device))\nactions = 2 * q_values.argmax(1).numpy() - 1"
         learn = changed("learn", "loss = F.mse_loss(values, goal)", "loss = F.mse_loss(values, goal) + q_values.mean()")
         parts = {"act": act, "learn": learn}
@@ -154,7 +154,7 @@ IN_PLACE = {
     "t.data.mul_(1 - args.tau)\n    t.data.add_(p.data, alpha=args.tau)": ALPHA,
     "t.data.lerp_(p.data, args.tau)": "torch._foreach_lerp_(targets, sources, args.tau)",
 }
-"""How a target's parameter may be moved in place, and the call that moves all of them."""
+"""Ways to move a target's parameter in place, and the call that moves all of them."""
 PAIRS = "for p, t in zip(q_network.parameters(), target_network.parameters()):"
 
 
@@ -184,7 +184,7 @@ def test_targets_moved_in_place(body: str, quiet: bool) -> None:
         "t.data.clone().mul_(1 - args.tau).add_(p.data, alpha=args.tau)",
     ],
 )
-def test_targets_moved_in_place_otherwise(body: str) -> None:
+def test_other_moves_in_place(body: str) -> None:
     assert isinstance(turn("target-update", replay(follow=f"{PAIRS}\n    {body}"), ()).outcome, Skipped)
 
 
@@ -234,7 +234,7 @@ def test_target_update_is_left_alone(follow: str, why: str) -> None:
 
 
 def test_a_rate_that_is_no_constant_is_shown_on_its_line() -> None:
-    """Not on the loop's, which may begin far above."""
+    """The loop may begin far above that line."""
     source = replay(follow=changed("follow", "1.0 - args.tau", "loss.item()"))
     line = re.search(r"line (\d+): loss.item\(\)", reason("target-update", source))
     assert line is not None and "loss.item()" in source.splitlines()[int(line[1]) - 1]
@@ -259,7 +259,7 @@ def test_a_rate_that_is_no_constant_is_shown_on_its_line() -> None:
         ),
     ],
 )
-def test_target_update_asks_what_the_networks_share(make: tuple[str, str], why: str) -> None:
+def test_networks_that_share_parameters_are_left_alone(make: tuple[str, str], why: str) -> None:
     assert why in reason("target-update", replay(make=changed("make", *make)))
 
 
@@ -284,7 +284,7 @@ def test_target_update_asks_what_the_networks_share(make: tuple[str, str], why: 
         ("other = loss\nprint(other)", False),
         ("show(loss)", False),
         ("kept = {}\nkept.update(loss=loss)\nprint(kept)", False),
-        ("kept = []\nkept.append(loss)\nprint(sum(kept).item())", False),  # as far as is known
+        ("kept = []\nkept.append(loss)\nprint(sum(kept).item())", False),  # prints no graph, but that is not known
         ("other = loss\nprint(other.item())", True),
         ("with torch.no_grad():\n    other = loss * 2\nprint(other)", True),
         ("other = loss * 2\nprint(other)", False),
@@ -292,7 +292,7 @@ def test_target_update_asks_what_the_networks_share(make: tuple[str, str], why: 
         ("from torch.utils.tensorboard import SummaryWriter\nSummaryWriter().add_scalar('loss', loss, 1)", True),
     ],
 )
-def test_a_result_that_is_shown_keeps_its_graph(use: str, detached: bool) -> None:
+def test_a_result_whose_graph_shows_is_not_detached(use: str, detached: bool) -> None:
     source = replay(follow=f"{use}\n" + changed("follow", "for", "for"))
     after = "\n".join(made("update", source).splitlines())
     assert ("return loss.detach()" in after) == detached
@@ -505,7 +505,7 @@ def test_replay_is_for_libraries() -> None:
 
 
 def captured(source: str) -> set[str]:
-    """What is replayed under --cudagraphs."""
+    """The functions that --cudagraphs replays."""
     return set(re.findall(r"(\w+) = CudaGraphModule", convert(source).source))
 
 
@@ -526,7 +526,7 @@ FEW = "b_obs, b_actions, b_next_obs, b_dones, b_rewards = rb.sample(min(args.bat
 @pytest.mark.parametrize(
     "parts",
     [
-        {"sample": FEW},  # more of them from step to step
+        {"sample": FEW},  # their number grows
         {"learn": changed("learn", "optimizer.zero_grad()", "if global_step % 2:\n    optimizer.zero_grad()")},
         {"follow": "target_network = copy.deepcopy(q_network)"},
         {"follow": "target_network.load_state_dict(q_network.state_dict(), assign=True)"},
@@ -536,7 +536,7 @@ FEW = "b_obs, b_actions, b_next_obs, b_dones, b_rewards = rb.sample(min(args.bat
         {"learn": changed("learn", "loss = F", "values = values * random.random()\nloss = F")},
     ],
 )
-def test_what_changes_is_not_captured(parts: dict[str, str]) -> None:
+def test_changing_updates_are_not_captured(parts: dict[str, str]) -> None:
     found = captured(from_library(**parts))
     assert "update" not in found
 
@@ -558,7 +558,7 @@ def test_a_name_that_is_asked_for_is_a_result() -> None:
 @pytest.mark.parametrize(
     "what", ["'policy' in locals()", "len(locals())", "'loss' in dir()", "'loss' in locals().keys()"]
 )
-def test_other_looks_at_names_are_refused(what: str) -> None:
+def test_other_lookups_of_names_are_refused(what: str) -> None:
     (found,) = convert(replay(follow=f"print({what})")).diagnostics
     assert found.code == "LC005"
 
@@ -573,12 +573,12 @@ def test_logging_goes_below_the_step() -> None:
 @pytest.mark.parametrize(
     "log",
     [
-        "print(global_step, q_network.net[0].weight.sum().item())",  # the step changes it
+        "print(global_step, q_network.net[0].weight.sum().item())",  # the optimizer step changes it
         "goal.mul_(2)\nprint(goal.sum().item())",
         "print(random.random())",
     ],
 )
-def test_what_the_step_may_change_is_logged_above_it(log: str) -> None:
+def test_values_that_the_step_may_change_are_logged_above_it(log: str) -> None:
     step = turn("deferred-sync", replay(log=log))
     assert step.after == step.before
 
@@ -589,7 +589,7 @@ def test_a_loss_that_decides_on_actions_is_no_policy() -> None:
     assert "determines the actions of a later step" in reason("policy", source)
 
 
-def test_what_learns_behind_a_continue_does_not_decide() -> None:
+def test_a_continue_above_the_update_is_no_decision() -> None:
     act = changed("act", "q_values = q_network(torch.Tensor(obs).to(device))",
                   "with torch.no_grad():\n        q_values = q_network(torch.Tensor(obs).to(device))")  # fmt: skip
     above, gate, below = replay(act=act).partition("        if global_step > args.learning_starts:\n")
@@ -600,7 +600,7 @@ def test_what_learns_behind_a_continue_does_not_decide() -> None:
 
 
 @pytest.mark.parametrize(("returned", "outside"), [("list(zip(*picked))", False), ("zip(*picked)", True)])
-def test_what_a_method_has_transposed_is_collated_above_the_update(returned: str, outside: bool) -> None:
+def test_columns_from_a_method_are_collated_above_the_update(returned: str, outside: bool) -> None:
     sample = "batch = rb.sample(args.batch_size)\n"
     collate = "b_obs, b_next_obs, b_actions, b_rewards, b_dones = map(torch.tensor, map(np.stack, batch))"
     source = replay(sample=sample + collate)
@@ -612,7 +612,7 @@ def test_what_a_method_has_transposed_is_collated_above_the_update(returned: str
 
 def test_update() -> None:
     step = turn("update", replay())
-    assert "            values, loss = update(" not in step.after  # nothing reads them below
+    assert "            values, loss = update(" not in step.after  # nothing below reads its results
     assert "            update(b_next_obs, b_rewards, b_dones, b_obs, b_actions, global_step)" in step.after
     assert (
         "b_obs, b_next_obs, b_actions, b_rewards, b_dones = rb.sample(args.batch_size)\n            update"
@@ -682,7 +682,7 @@ def test_each_update_has_a_graph_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [
-        ("        optimizer.zero_grad()\n", "", "backward, step"),  # the actor's loss adds to them
+        ("        optimizer.zero_grad()\n", "", "backward, step"),  # the actor's loss adds to the critic's gradients
         (
             "optimizer.step()\n        if",
             "optimizer.step()\n        g = critic.net[0].bias.grad\n        if",
@@ -752,7 +752,7 @@ def test_options_that_another_optimizer_changes_keep_no_update_eager(counted: st
         assert eager is (optimizer in counted.split(", ")), conversion.headlines
         assert (f"{name} = torch.compile({name}," in conversion.source) is not eager
     (rates,) = (s.outcome for s in conversion.steps if s.transform.name == "tensor-lr")
-    assert "never changes" not in rates.reason  # of the others, which are no reason to leave it as it was
+    assert "never changes" not in rates.reason  # the rates of the other optimizers, which do not prevent the transform
 
 
 @pytest.mark.parametrize(
@@ -794,9 +794,9 @@ def test_tensor_temperature_is_left_alone(part: str, old: str, new: str, why: st
 
 
 FORMULAS = "alpha * x, x * alpha, alpha + x, x + alpha, alpha - x, x - alpha, alpha * x[0], 0.0 - (alpha - x) * alpha"
-"""What a number that became a tensor may meet, on either side."""
+"""Formulas with a number that became a tensor, on either side."""
 SHOWN = "f'{x} {x:.3f} {x:>20} {x=:.4f} {x:{7}.2}'"
-"""Ways of writing it that do not ask what it is."""
+"""Formats that do not depend on the type."""
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -818,7 +818,7 @@ NOISY = """
 
 
 def noisy(spread: str = "self.register_buffer('spread', torch.tensor([[0.3, 0.2]]))") -> str:
-    """The script with noise on its actions' values."""
+    """The script with noise added to its action values."""
     network = changed("network", "super().__init__()", f"super().__init__()\n        {spread}")
     return replay(network=network, act=NOISY)
 
@@ -860,7 +860,7 @@ def test_the_converted_script_is_equal(source: str, tmp_path: Path, monkeypatch:
 
 
 def several(fill: str, *, above: str = "losses = []", inside: str = "") -> str:
-    """Two updates below a step of the environment, each of which fills a list that is printed below both."""
+    """Two updates after each environment step; each appends to a list that is printed after both."""
     learn = textwrap.dedent(PARTS_OF_REPLAY["learn"]).strip().replace("<log>", f"if args.gamma:\n    {fill}")
     body = "\n".join([PARTS_OF_REPLAY["sample"], learn, inside])
     loop = f"for part in range(2):\n{textwrap.indent(body, '    ')}"
@@ -905,7 +905,7 @@ LOADED = {
     def act(self""",
     "    args = parser": '    parser.add_argument("--saved", default="")\n    args = parser',
 }
-"""A checkpoint that is loaded above the training; a text that is the class's name says nothing."""
+"""A checkpoint that is loaded above the training; a string equal to the class's name means nothing."""
 
 
 @pytest.mark.parametrize(
@@ -975,13 +975,13 @@ def test_target_networks_of_an_object(changes: dict[str, str]) -> None:
          "class Walk": "TAU = 0.01\n\n\nclass Walk"},
     ],
 )  # fmt: skip
-def test_target_networks_of_an_object_that_may_not_stay(changes: dict[str, str]) -> None:
+def test_target_networks_of_an_object_that_may_be_replaced(changes: dict[str, str]) -> None:
     outcome, _ = moved_targets(changes)
     assert isinstance(outcome, Skipped), changes
 
 
 def moved_targets(changes: dict[str, str]) -> tuple[Applied | Skipped, str]:
-    """What becomes of a script whose agent moves a target network by a loop."""
+    """The outcome for a script whose agent moves a target network in a loop."""
     changes = {TAU: f"{TAU}        self.tau = 0.01\n", "<moves>": MOVES, **changes}
     changes["<thaw>"] = THAW + changes.pop("<moves>")
     step = turn("target-update", agent_script(changes), ("inline",))
@@ -990,7 +990,7 @@ def moved_targets(changes: dict[str, str]) -> tuple[Applied | Skipped, str]:
 
 
 def in_function(parts: dict[str, str], given: str = "") -> str:
-    """The script in a function with a default for its rate, whose loss is a function of its own, and its call."""
+    """The script in a function called at its end; its rate has a default, and its loss may be a function."""
     make = PARTS_OF_REPLAY["make"] + parts.pop("make", "")
     follow = changed("follow", "copy_(args.tau * param.data + (1.0 - args.tau)", "copy_(tau * param.data + (1.0 - tau)")
     source = replay(**{"log": "", "make": make, "follow": follow, **parts})
@@ -1032,11 +1032,11 @@ def test_a_default_that_no_call_passes_is_a_constant(given: str) -> None:
     assert "tau is not known to be a constant number" in reason("target-update", in_function({}, given))
 
 
-def test_a_default_that_training_changes_is_none() -> None:
+def test_a_default_that_training_changes_is_no_constant() -> None:
     source = in_function({"sample": PARTS_OF_REPLAY["sample"] + "\ntau = tau * 0.99"})
     assert "tau is not known to be a constant number" in reason("target-update", source)
 
 
-def test_a_backward_pass_inside_another_call_is_one() -> None:
+def test_a_backward_pass_inside_another_call_is_found() -> None:
     source = replay(learn=changed("learn", "loss.backward()", "print(loss.backward())"))
     assert "def update(" in made("update", source)

@@ -6,7 +6,7 @@ from scripts import PARTS, edited
 
 
 def network(added: str) -> dict[str, str]:
-    """A value head to which a method adds something."""
+    """A value head whose result a method adds something to."""
     return {
         "agent": edited(
             "agent", "(self, x):\n        return self.critic(x)", f"(self, x):\n    return self.critic(x) + {added}"
@@ -15,7 +15,7 @@ def network(added: str) -> dict[str, str]:
 
 
 def loss(*lines: str) -> dict[str, str]:
-    """A minibatch with lines above its loss."""
+    """A minibatch with more lines above its loss."""
     first, rest = PARTS["minibatch"].split("\n", 1)
     return {"minibatch": "\n".join([first, *lines, rest])}
 

@@ -18,27 +18,27 @@ TWO = {
     "second.zero_grad()\nv_loss.backward()\n"
     "nn.utils.clip_grad_norm_(agent.critic.parameters(), 0.5)\nsecond.step()",
 }
-"""An optimizer for the actor and one for the critic, which take their steps one after the other."""
+"""One optimizer for the actor and one for the critic, which step one after the other."""
 
 JOINT = {
     "optimizer": TWO["optimizer"],
     "optimize": "first.zero_grad()\nsecond.zero_grad()\nloss.backward()\nfirst.step()\nsecond.step()",
 }
-"""The same two under one loss."""
+"""The same two, with one loss."""
 
 OVERLAPPING = {
     "optimizer": TWO["optimizer"],
     "optimize": "first.zero_grad()\npg_loss.backward(retain_graph=True)\nsecond.zero_grad()\nloss.backward()\n"
     "nn.utils.clip_grad_norm_(agent.critic.parameters(), 0.5)\nfirst.step()\nsecond.step()",
 }
-"""The same two, the second of which computes its gradients before the first one's are used, and adds to these."""
+"""The same two: the second computes gradients before the first one's are used, and adds to them."""
 
 BETWEEN = {
     "optimizer": TWO["optimizer"],
     "optimize": "first.zero_grad()\nsecond.zero_grad()\nloss.backward(retain_graph=True)\n"
     "nn.utils.clip_grad_norm_(agent.actor.parameters(), 0.5)\nfirst.step()\nv_loss.backward()\nsecond.step()",
 }
-"""The same two, cleared at once, the first of which has stepped when more is added to the second one's gradients."""
+"""The same two, both cleared first: the first one steps before the second one's gradients are added to."""
 
 CURIOUS = {
     "optimizer": PARTS["optimizer"] + "\ncurious, other = None, None\nif args.seed:\n    curious = Agent().to(device)\n"
@@ -48,7 +48,7 @@ CURIOUS = {
     "    other.zero_grad()\n    error.backward()\n    other.step()",
     "report": "print(iteration, global_step)\nif curious is not None:\n    print(error.item())",
 }
-"""A module that is there for an option alone, with a loss and an optimizer of its own."""
+"""A module that exists only if an option is set, with its own loss and optimizer."""
 
 
 def curious(old: str, new: str) -> dict[str, str]:
@@ -62,7 +62,7 @@ MULTIPLIER = {
     "report": "excess = float(b_returns.mean()) - args.learning_rate\nsteady.zero_grad()\n"
     "(-penalty * excess).backward()\nsteady.step()",
 }
-"""A Lagrange multiplier with an optimizer of its own, stepped after the minibatches."""
+"""A Lagrange multiplier with its own optimizer, which steps after the minibatches."""
 
 
 def multiplier(old: str, new: str) -> dict[str, str]:
@@ -77,7 +77,7 @@ MULTIPLIERS = {
     "parameters of the networks": ("[penalty]", "agent.parameters()"),
     "what a function returns": ("* excess)", "* parse_args())"),
 }
-"""Passes that may leave the networks gradients, which the update clears."""
+"""Passes that may leave the networks gradients, which the update then clears."""
 NOOPS = [
     NoOp(
         "gradients are read one by one",
@@ -375,8 +375,8 @@ def test_passes_that_overlap(parts: dict[str, str], made: str) -> None:
 
 
 @pytest.mark.parametrize("test", ["curious is not None", "curious", "other is None or args.seed", "args.seed"])
-def test_a_module_that_is_there_for_an_option_alone(test: str) -> None:
-    """What is computed for it alone is no parameter of update(), and is returned without its graph."""
+def test_a_module_that_exists_only_for_an_option(test: str) -> None:
+    """What is computed only for the option is no parameter of update(), and is returned without its graph."""
     step = turn("one-graph", script({**PLAIN, **curious("curious is not None", test)}), UPDATE)
     assert isinstance(step.outcome, Applied), step.outcome
     assert "traceable(other)" in step.after
@@ -421,7 +421,7 @@ def test_losses_whose_gradients_are_summed() -> None:
         ("filter(lambda p: p.ndim > 1, agent.parameters())", "agent.parameters()", False),
     ],
 )
-def test_parameters_that_are_clipped_and_may_not_be_held(optimizer: str, clipped: str, known: bool) -> None:
+def test_clipped_parameters_that_the_optimizer_may_not_hold(optimizer: str, clipped: str, known: bool) -> None:
     parts = {
         "optimizer": f"optimizer = optim.Adam({optimizer}, lr=args.learning_rate)",
         "optimize": edited("optimize", "agent.parameters()", clipped),
@@ -501,7 +501,7 @@ def test_other_gradients_cleared_after_the_step() -> None:
 
 
 @pytest.mark.parametrize("changes", [PLAIN, {**PLAIN, **TWO}], ids=["one optimizer", "two"])
-def test_what_is_called_beside_an_optimizer_outside_of_the_block_of_the_loop_is_defined_there(
+def test_traceable_is_defined_above_the_block_of_the_optimizer(
     changes: dict[str, str],
 ) -> None:
     main = 'if __name__ == "__main__":\n'
@@ -530,7 +530,7 @@ for epoch in range(2):
 PHASE = {**PLAIN, "further": "optimizer.zero_grad()\nfurther_loss.backward()\noptimizer.step()"}
 LATER = {**PHASE, "report": PLAIN["report"] + FURTHER}
 SOONER = {**PHASE, "flatten": PARTS["flatten"] + "\nb_inds = np.arange(args.batch_size)" + FURTHER}
-"""The same optimizer fits the values below or above the policy's minibatches, with no gradient for the actor."""
+"""The same optimizer fits the values below or above the policy's minibatches; the actor gets no gradient there."""
 
 
 @pytest.mark.parametrize("parts", [LATER, SOONER], ids=["later", "sooner"])
@@ -555,7 +555,7 @@ def test_phases_of_one_optimizer_share_its_functions(parts: dict[str, str]) -> N
         "for _ in range(2):\n    optimizer.zero_grad()\n    further_loss.backward()\n    optimizer.step()",
     ],
 )
-def test_phases_of_one_optimizer_that_are_not_plain(further: str) -> None:
+def test_phases_of_one_optimizer_that_do_more(further: str) -> None:
     step = turn("one-graph", script({**LATER, "further": further}), (*UPDATE, "auxiliary-update"))
     assert isinstance(step.outcome, Skipped)
     assert "uses gradients outside of the minibatch too" in step.outcome.reason
@@ -591,7 +591,7 @@ def test_gradients_that_are_left_for_others(after: str) -> None:
 
 METHODS = (Path(__file__).parent.parent.parent / "fixtures" / "in_methods.py").read_text(encoding="utf-8")
 CLASSY = ("inline", "flags", "tensor-lr", "update", "one-graph")
-"""What a class goes through that stays one."""
+"""The transforms that apply to a class that is not dissolved."""
 COLLECTED = "            obs, done = self.collect(obs, done)\n"
 ADAM = "        self.optimizer = torch.optim.Adam(self.policy.parameters(), lr=settings.lr)\n"
 CRITIC = {
@@ -603,7 +603,7 @@ CRITIC = {
     "                self.optimizer.step()\n": "                self.optimizer.step()\n"
     "                self.second.zero_grad()\n                error.backward()\n                self.second.step()\n",
 }
-"""A network and an optimizer more, stepped after the first, on a loss of its own."""
+"""One more network and optimizer, which steps after the first, on its own loss."""
 
 
 def in_methods(changes: dict[str, str]) -> str:
@@ -667,7 +667,7 @@ LATE = {
     "            self.optimizer = torch.optim.Adam(self.policy.parameters(), lr=self.settings.lr)\n",
     "                nn.utils.clip_grad_norm_(self.policy.parameters(), s.max_norm)\n": "",
 }
-"""The optimizer is made by the method that trains, perhaps."""
+"""The method that trains makes the optimizer, unless there is one."""
 FORGETS = f"    def forget(self):\n        self.optimizer = None\n\n{LATE['    def run(self):' + chr(10)]}"
 UNSET = "        start, _ = self.envs.reset(seed=self.settings.seed)\n"
 
@@ -702,8 +702,8 @@ def test_an_object_that_keeps_what_a_minibatch_computed(line: str) -> None:
     assert "perhaps with a graph" in outcome.reason
 
 
-def test_a_result_whose_graph_a_pass_went_back_through() -> None:
-    """Compiled, it would hold what the step has changed: `modified by an inplace operation`."""
+def test_a_result_whose_graph_was_freed() -> None:
+    """Compiled, the result would hold what the step has changed: `modified by an inplace operation`."""
     clear, step = "                self.optimizer.zero_grad()\n", "                self.optimizer.step()\n"
     shown = CRITIC[step] + "                print(kept[0].sum().item())\n"
     let_go = CRITIC[step] + "                print(guess.sum().item())\n"
@@ -774,7 +774,7 @@ def test_an_objects_optimizers_compiled(changes: dict[str, str], tmp_path: Path)
 @pytest.mark.slow
 @pytest.mark.parametrize("parts", [LATER, SOONER], ids=["later", "sooner"])
 def test_phases_of_one_optimizer_compiled(parts: dict[str, str], tmp_path: Path) -> None:
-    """The actor has no gradient in one of the phases: its moments and its count of steps stay what they were."""
+    """The actor has no gradient in one of the phases, which leaves its moments and its count of steps as they were."""
     source = script(parts)
     compiled = compiled_check(tmp_path, source, convert(source).source)
     assert compiled["status"] == "equal"
@@ -795,7 +795,7 @@ def test_phases_of_one_optimizer_compiled(parts: dict[str, str], tmp_path: Path)
     ids=["clipped beside what is stepped", "summed losses", "cleared after the steps", "added to", "stepped between"],
 )
 def test_gradients_of_several_optimizers_compiled(optimize: str, tmp_path: Path) -> None:
-    """The parameters that nobody holds keep their gradients, which grow and are clipped along."""
+    """Parameters that no optimizer holds keep their gradients, which accumulate and count when they are clipped."""
     source = script({**PLAIN, "optimizer": TWO["optimizer"], "optimize": optimize})
     conversion = convert(source)
     assert "traceable(first" in conversion.source

@@ -1,4 +1,4 @@
-"""Methods of one name: which of several classes a call is of."""
+"""Methods of the same name in several classes: which of them a call runs."""
 
 import sys
 
@@ -116,7 +116,7 @@ def test_a_method_of_another_class_is_another(above: str, below: str, edits: tup
         ("", "", (("self.mean = Mean()", "pass"), (NORM, PROPERTY + NORM))),
     ],
 )  # fmt: skip
-def test_what_may_be_an_object_of_the_class(above: str, below: str, edits: tuple[tuple[str, str], ...]) -> None:
+def test_receivers_that_may_be_of_the_class(above: str, below: str, edits: tuple[tuple[str, str], ...]) -> None:
     assert not is_known(above, below, *edits)
 
 
@@ -145,7 +145,7 @@ def test_what_may_be_an_object_of_the_class(above: str, below: str, edits: tuple
         "register(Agent)",
     ],
 )
-def test_what_may_see_a_method_keeps_it(below: str) -> None:
+def test_code_that_may_look_the_method_up(below: str) -> None:
     if below.startswith("match") and sys.version_info < (3, 10):
         pytest.skip("no patterns in this version")
     assert not is_known("", below)
@@ -163,7 +163,7 @@ def test_what_may_see_a_method_keeps_it(below: str) -> None:
         "other: Agent = agent",
     ],
 )
-def test_names_alone_show_no_method(below: str) -> None:
+def test_lookups_that_find_no_method(below: str) -> None:
     alone = (HEAD, "    def add(self, x):\n"), ("self.mean.update(x)", "self.mean.add(x)")
     assert is_known("", below, *alone)
 
@@ -195,7 +195,7 @@ LINEAR = (
     ],
     ids=["one call", "several", "handed on", "another parameter", "moved", "moved and in another mode"],
 )
-def test_names_alone_tell_what_all_calls_give_a_parameter(below: str, edits: tuple[tuple[str, str], ...]) -> None:
+def test_a_parameter_whose_calls_are_all_known(below: str, edits: tuple[tuple[str, str], ...]) -> None:
     assert is_known("import torch", JUDGE + below, *edits, by_name=True)
 
 
@@ -220,5 +220,5 @@ def test_names_alone_tell_what_all_calls_give_a_parameter(below: str, edits: tup
     ids=["never called", "of two classes", "made by a function", "in a loop", "handed on", "unpacked", "by text",
          "bound anew", "bound in it", "decorated", "calls itself", "no module", "another method", "its own method"],
 )  # fmt: skip
-def test_names_alone_do_not_tell_it(below: str, edits: tuple[tuple[str, str], ...]) -> None:
+def test_a_parameter_whose_calls_are_not_all_known(below: str, edits: tuple[tuple[str, str], ...]) -> None:
     assert not is_known("import torch", JUDGE + below, *edits, by_name=True)

@@ -1,4 +1,4 @@
-"""What a loss is computed with may have been computed, with gradients, outside of the update."""
+"""An update may read what was computed outside of it with a graph."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ SCALED = {
     "        self.scale_optimizer.zero_grad()\n        scale_loss.backward()\n        self.scale_optimizer.step()\n"
     "        self.scale = self.log_scale.exp()",
 }
-"""As a temperature that is trained: what the actor's loss has of it goes back to log_scale."""
+"""A trained temperature: through `scale`, the actor's loss would go back to log_scale."""
 READ = "scale = agent.scale.detach() if torch.is_tensor(agent.scale) else agent.scale"
 MAKING = "        self.scale_optimizer = torch.optim.Adam([self.log_scale], lr=1e-3)\n        self.scale = 1.0\n"
 
@@ -35,7 +35,7 @@ def one_graph(*changes: tuple[str, str]) -> tuple[Applied | Skipped, str]:
     return step.outcome, step.after
 
 
-def test_it_is_read_without_its_graph_where_the_gradients_are_cleared_unused() -> None:
+def test_it_is_detached_where_its_gradients_are_cleared_unused() -> None:
     outcome, source = one_graph()
     assert isinstance(outcome, Applied), outcome
     assert source.count(READ) == 1
@@ -55,7 +55,7 @@ def test_it_is_read_without_its_graph_where_the_gradients_are_cleared_unused() -
     ],
     ids=["a number", "detached", "not recorded", "made of numbers"],
 )
-def test_what_has_no_graph_is_read_as_it_is(old: str, new: str) -> None:
+def test_a_value_without_a_graph_is_read_as_it_is(old: str, new: str) -> None:
     outcome, source = one_graph((old, new))
     assert isinstance(outcome, Applied), outcome
     assert READ not in source
@@ -71,7 +71,7 @@ def test_what_has_no_graph_is_read_as_it_is(old: str, new: str) -> None:
     ],
     ids=["of the actor", "one optimizer of both", "looked at", "never cleared"],
 )  # fmt: skip
-def test_it_is_not_cut_elsewhere(old: str, new: str, reason: str) -> None:
+def test_it_is_not_detached_elsewhere(old: str, new: str, reason: str) -> None:
     outcome, source = one_graph((old, new))
     assert READ not in source
     assert isinstance(outcome, Skipped), source[-1500:]

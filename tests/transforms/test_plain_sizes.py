@@ -1,4 +1,4 @@
-"""The transform plain-sizes: the number of actions, where compiled functions take it for a size."""
+"""plain-sizes: the number of actions, where compiled functions use it as a size."""
 
 from dataclasses import replace
 
@@ -70,7 +70,7 @@ GIVEN = "class Agent(nn.Module):\n    def __init__(self, size, actions):\n"
     ],
 )
 def test_given_to_the_constructor(calls: str, applied: bool) -> None:
-    """Every call of the class must give such a number."""
+    """The transform applies only if every call of the class passes such a number."""
     parts = {
         "agent": agent("actions").replace("class Agent(nn.Module):\n    def __init__(self):\n", GIVEN),
         "make_agent": f"count = envs.single_action_space.n\nagent = ({calls}).to(device)",
@@ -80,8 +80,8 @@ def test_given_to_the_constructor(calls: str, applied: bool) -> None:
 
 
 @pytest.mark.parametrize("number, breaks", [(np.int64(2), True), (2, False)], ids=["numpy's", "plain"])
-def test_what_torch_compile_makes_of_a_size(number: int, breaks: bool) -> None:
-    """Should the first case compile one day, the transform is not needed any more."""
+def test_torch_compile_breaks_at_a_numpy_size(number: int, breaks: bool) -> None:
+    """If the first case compiles one day, the transform is no longer needed."""
     compiled: list[torch.fx.GraphModule] = []
 
     class Shaped(torch.nn.Module):

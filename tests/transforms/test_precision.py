@@ -1,4 +1,4 @@
-"""Other arithmetic behind --precision: where it goes, what it leaves in float32, and what is held back."""
+"""--precision: where other arithmetic goes, what stays in float32, and what prevents it."""
 
 import contextlib
 import io
@@ -123,7 +123,7 @@ def test_a_body_stays_and_heads_are_found_in_functions() -> None:
     assert "nn.Sequential(nn.Linear(2, 8), nn.Tanh(), layer_init(Head(8, size)), nn.Tanh())" in after
 
 
-def test_what_is_returned_beside_is_a_head_as_well() -> None:
+def test_a_layer_whose_result_is_returned_is_a_head() -> None:
     shown = "return action, probs.log_prob(action), probs.entropy(), self.critic(hidden)"
     assert shown in BODY["agent"]
     parts = {"agent": BODY["agent"].replace(shown, shown + " + hidden.mean()")}
@@ -249,7 +249,7 @@ def test_noop(noop: NoOp) -> None:
 
 
 class Products(TorchDispatchMode):
-    """Notes the dtype and the width of each linear layer's result, and whether gradients are on."""
+    """Records the dtype and width of each linear layer's result, and whether gradients are on."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -263,7 +263,7 @@ class Products(TorchDispatchMode):
 
 
 def run(source: str, *args: str) -> tuple[dict[str, Any], str, set[tuple[bool, int, torch.dtype]]]:
-    """A script's names at its end, what it printed, and its products."""
+    """A script's names at its end, its output, and the results of its linear layers."""
     names, argv = {"__name__": "__main__"}, sys.argv
     sys.argv = ["script.py", *args]
     try:
@@ -303,7 +303,7 @@ def seen_by_bf16(source: str) -> set[tuple[bool, int, torch.dtype]]:
 FLOAT32 = {(False, 8, torch.float32), (False, 1, torch.float32), (False, 2, torch.float32)}
 """What the rollout computes."""
 LEARNING = {(True, 8, torch.bfloat16), (True, 1, torch.float32), (True, 2, torch.float32)}
-"""What the update computes: the body's layer of 8 and the heads."""
+"""What the update computes: the body, 8 wide, and the heads."""
 
 
 def test_bf16_is_for_the_bodies_of_the_update_alone() -> None:

@@ -1,4 +1,4 @@
-"""Rates that are floats everywhere but in a compiled update: what one-graph asks of them, and what compile emits."""
+"""Rates that are floats except in a compiled update: what one-graph requires of them, and what compile emits."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ def test_a_rate_that_nothing_sees_during_an_update(parts: dict[str, str]) -> Non
     )
 
 
-def test_what_stands_where() -> None:
+def test_the_wrapper_is_emitted_only_for_changing_rates() -> None:
     parts = {**PLAIN, **KEPT["its state is kept"]}
     conversion = convert(script(parts))
     assert isinstance(next(s.outcome for s in conversion.steps if s.transform.name == "tensor-lr"), Skipped)
     lines = conversion.source.splitlines()
     assert lines.count(WRAPPED) == 1
-    assert lines.count(PARTS["anneal"].splitlines()[1].join(["        ", ""])) == 1  # what sets the rate stays
+    assert lines.count(PARTS["anneal"].splitlines()[1].join(["        ", ""])) == 1  # the line that sets the rate stays
     assert lines.index("def at_present_rate(update, *optimizers):") < lines.index(WRAPPED)
     steady = convert(script(PLAIN)).source
     assert "traceable(optimizer)" in steady
@@ -284,11 +284,11 @@ def test_noop(noop: NoOp) -> None:
     noop.check("one-graph")
 
 
-# --- what is emitted ---------------------------------------------------------------------------------------
+# --- what is emitted --------------------------------------------------------------------------------------------------
 
 
 def emitted() -> dict[str, Any]:
-    """The functions that conversions get, as they stand there."""
+    """The functions as conversions contain them."""
     found: dict[str, Any] = {"torch": torch, "inspect": inspect}
     named = {"alone": False, "only": True, "flag": "True", "traceable": "traceable", "scheduled": False}
     exec(render("present_rates", present_rates="at_present_rate") + "\n" + render("traceable", **named), found)
@@ -301,7 +301,7 @@ def two_groups(kind: str = "SGD") -> torch.optim.Optimizer:
     return getattr(torch.optim, kind)([{"params": [p], "lr": 0.1 * n} for n, p in enumerate(parameters, 1)])
 
 
-def test_rates_are_tensors_of_their_precision_meanwhile_and_the_same_floats_again() -> None:
+def test_rates_are_float64_tensors_during_the_update_only() -> None:
     optimizer, seen = two_groups(), list[Any]()
     rates = [0.1 + 0.2, 3]
 
@@ -325,7 +325,7 @@ def test_rates_are_tensors_of_their_precision_meanwhile_and_the_same_floats_agai
         assert all(group["lr"] is rate for group, rate in zip(optimizer.param_groups, rates, strict=True))
 
 
-def test_rates_that_numpy_computes() -> None:
+def test_numpy_rates() -> None:
     optimizer, seen = two_groups(), list[Any]()
     rates = [np.where(True, 0.1, 0.2), np.float32(0.25)]
     for group, rate in zip(optimizer.param_groups, rates, strict=True):
@@ -335,7 +335,7 @@ def test_rates_that_numpy_computes() -> None:
     assert all(group["lr"] is rate for group, rate in zip(optimizer.param_groups, rates, strict=True))
 
 
-def test_groups_that_are_loaded_and_rates_that_are_tensors_already() -> None:
+def test_loaded_groups_and_tensor_rates() -> None:
     optimizer, seen = two_groups(), list[Any]()
     updated = emitted()["at_present_rate"](lambda: seen.extend(g["lr"] for g in optimizer.param_groups), optimizer)
     updated()

@@ -1,4 +1,4 @@
-"""Steps that are kept as tuples, collated by hand; a function that acts and counts; targets moved by their state."""
+"""Steps kept as tuples and collated by hand, a function that acts and counts, targets moved through state_dict()."""
 
 from pathlib import Path
 
@@ -105,7 +105,7 @@ def test_targets_are_moved_by_their_parameters(loop: str) -> None:
     ids=["a normalization", "a buffer", "an own state", "into the other", "an option", "read later", "another dict",
          "another key", "a difference", "a tensor", "a changing number", "one network", "another at once"],
 )  # fmt: skip
-def test_targets_are_moved_as_they_were(old: str, new: str) -> None:
+def test_other_moves_stay(old: str, new: str) -> None:
     found = step("target-update", (old, new))
     assert isinstance(found.outcome, Skipped), found.after
 
@@ -147,7 +147,7 @@ def test_targets_are_moved_in_place(loop: str) -> None:
         ),
     ],
 )
-def test_targets_are_moved_in_place_as_they_were(old: str, new: str) -> None:
+def test_other_moves_in_place_stay(old: str, new: str) -> None:
     found = step("target-update", (LOOP, IN_PLACE.replace(old, new)), ("LAG, DISCOUNT", "KEPT, DISCOUNT"))
     assert isinstance(found.outcome, Skipped), found.after
 
@@ -212,6 +212,6 @@ def test_a_function_moves_what_it_is_given(changes: list[tuple[str, str]]) -> No
     ids=["one network", "parts of one", "a shared part", "not known", "a tensor", "what may be one", "another network",
          "read below", "printed"],
 )  # fmt: skip
-def test_a_function_moves_as_it_did(changes: list[tuple[str, str]]) -> None:
+def test_functions_with_other_moves_stay(changes: list[tuple[str, str]]) -> None:
     found = helped(*changes)
     assert isinstance(found.outcome, Skipped), found.after

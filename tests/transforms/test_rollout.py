@@ -217,11 +217,11 @@ DONE = {
 }
 
 
-def test_functions_that_are_called_at_once_or_read_nothing_of_it() -> None:
+def test_closures_that_are_called_at_once_or_read_nothing_of_the_rollout() -> None:
     assert turn("rollout", script(DONE)).applied
 
 
-def test_a_function_that_reads_what_the_one_around_it_is_given() -> None:
+def test_a_closure_over_another_functions_parameter() -> None:
     functions = "def make(step):\n    def tell(step_of=lambda: step):\n        print(step)\n\n    return tell\n\n\n"
     assert turn("rollout", script({"functions": functions, "begin": PARTS["begin"] + "\nmake(1)()"})).applied
 
@@ -236,7 +236,7 @@ def test_noop(noop: NoOp) -> None:
     noop.check("rollout")
 
 
-def test_the_stacked_steps_are_made_in_it() -> None:
+def test_steps_are_stacked_in_the_function() -> None:
     converted = convert(script(), select=["storage", "rollout"]).source
     function, training = converted.split("if __name__")
     assert function.count("transitions") == 4
@@ -245,8 +245,8 @@ def test_the_stacked_steps_are_made_in_it() -> None:
     assert "global_step, next_obs, next_done, storage = rollout(global_step, next_obs, next_done)\n" in training
 
 
-def test_lines_behind_the_rollout_stay_behind_it() -> None:
-    """Though they write into the storage that is stacked in the function."""
+def test_lines_after_the_rollout_stay_after_it() -> None:
+    """They write into storage that the function stacks."""
     doubled = "print('between')\nrewards[0] = rewards[0] * 2"
     parts = {"advantages": f"{doubled}\n{PARTS['advantages']}"}
     step = turn("rollout", script(parts), ("storage", "host-arrays"))

@@ -1,4 +1,4 @@
-"""Drawing from distributions without waiting for the host: which calls, and that the draws are the same."""
+"""Distributions are sampled without waiting for the device: which calls, and that the draws are the same."""
 
 from typing import Any
 
@@ -46,7 +46,7 @@ NONE = "no call of a network in the training loop is known to draw from a distri
         ("def get_value(", "def swap(self, actor):\n        self.actor = actor\n\n    def get_value("),
     ],
 )
-def test_what_is_not_shown_to_lie_in_memory_row_by_row_is_asked_when_it_runs(old: str, new: str) -> None:
+def test_an_unknown_memory_layout_is_checked_at_run_time(old: str, new: str) -> None:
     assert old in PARTS["agent"]
     step = turn("sampling", script({"agent": PARTS["agent"].replace(old, new)}))
     assert isinstance(step.outcome, Applied), step.outcome
@@ -83,7 +83,7 @@ def test_a_tensor_made_by_its_shape() -> None:
         ),
     ],
 )
-def test_what_is_left_alone(parts: dict[str, str], reason: str) -> None:
+def test_left_alone(parts: dict[str, str], reason: str) -> None:
     step = turn("sampling", script(parts))
     assert isinstance(step.outcome, Skipped)
     assert step.outcome.reason.startswith(reason)
@@ -106,7 +106,7 @@ DISTRIBUTIONS = [
 def test_draws_are_those_of_the_distribution(
     sample: Any, distribution: Any, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Bit for bit, as none of the operations is fused; and the generator is left in the same state."""
+    """The bits are the same, as no operations are fused, and so is the generator's state afterwards."""
     torch.manual_seed(3)
     expected, after = distribution.sample(), torch.get_rng_state()
     torch.manual_seed(3)
@@ -146,7 +146,7 @@ def test_other_distributions_draw_as_they_do(sample: Any, monkeypatch: pytest.Mo
 @pytest.mark.parametrize("kind", ["Normal", "Categorical"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_one_line_draws_the_bits_of_the_distribution(kind: str, shape: tuple[int, ...], dtype: torch.dtype) -> None:
-    """On the torch that is installed: what CPU kernels do with fewer than 16 numbers differs from what they do else."""
+    """Measured on the installed torch: CPU kernels treat fewer than 16 numbers differently."""
     torch.manual_seed(len(shape))
     given = torch.randn(shape, dtype=dtype)
     scale = torch.rand(shape[-1:], dtype=dtype) + 0.1

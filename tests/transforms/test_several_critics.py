@@ -1,4 +1,4 @@
-"""Two critics with an optimizer each, whose passes follow each other; a method of the agent stores the steps."""
+"""Two critics with an optimizer each, whose passes follow each other; the agent's method stores the steps."""
 
 from pathlib import Path
 
@@ -83,7 +83,7 @@ def test_both_passes_are_one_update(made: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("tuned", [True, False])
-def test_an_optimizer_that_the_object_may_not_have(tuned: bool, tmp_path: Path) -> None:
+def test_an_optimizer_that_may_not_exist(tuned: bool, tmp_path: Path) -> None:
     made = "        self.adam_two = torch.optim.Adam(self.two.parameters(), lr=1e-3)\n"
     step = "        self.adam_two.zero_grad()\n        loss_two.backward()\n        self.adam_two.step()\n"
     compute = "        loss_two = F.mse_loss(self.two(both).squeeze(1), gain)\n"

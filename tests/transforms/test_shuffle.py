@@ -470,7 +470,7 @@ NOOPS = [
 
 
 BY_TORCH = {"drawn by torch, cut by hand", "a sampler", "a sampler that drops the last minibatch"}
-"""Where the order of minibatches stays as it was."""
+"""The scripts whose order of minibatches does not change."""
 
 
 @pytest.mark.parametrize("rewrite", REWRITES, ids=str)
@@ -534,7 +534,7 @@ def test_noop(noop: NoOp) -> None:
 
 
 def test_a_comprehension_has_variables_of_its_own() -> None:
-    """`storage` writes one with `k`, which may be the minibatches' index, too."""
+    """`storage` emits a comprehension over `k`, and the minibatches' index may be named `k` too."""
     minibatches = PARTS["minibatches"].replace("start", "k")
     assert "for k in range(0, args.batch_size, args.minibatch_size)" in minibatches
     step = turn("shuffle", script({"minibatches": minibatches}), ("storage",))

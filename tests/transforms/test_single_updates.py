@@ -1,4 +1,4 @@
-"""A rollout that is learned from at once, without epochs or minibatches: what its update holds, and when it is none."""
+"""Rollouts learned from at once, without epochs or minibatches: what is in update(), and when there is none."""
 
 import ast
 from pathlib import Path
@@ -129,7 +129,7 @@ def test_several_optimizers_step_in_one_update() -> None:
     ],
     ids=["a graph through the actions", "log-probabilities of the rollout"],
 )
-def test_graphs_of_the_rollout_are_not_cut(edits: tuple[tuple[str, str], ...], reason: str) -> None:
+def test_graphs_of_the_rollout_prevent_it(edits: tuple[tuple[str, str], ...], reason: str) -> None:
     (found,) = convert(edited(*edits)).errors
     assert found.code == "LC004"
     assert "looks like REINFORCE or A2C" in found.message

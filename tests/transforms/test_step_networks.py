@@ -1,4 +1,4 @@
-"""Calls of further networks in a step: which get a name, and that what they compute stays the same."""
+"""Calls of further networks in a step: which get a name, and that they compute the same."""
 
 from pathlib import Path
 
@@ -71,7 +71,7 @@ def reason(text: str) -> str:
         ),
         (
             "\nguess, met = bonus(obs[step], next_obs, action)\nrewards[step] += (guess - met).mean(1).data",
-            None,  # two results: whether something else reads their graphs is not asked
+            None,  # two results: it is not analysed whether something reads their graphs
         ),
     ],
 )
@@ -120,7 +120,7 @@ def test_flags_compile_and_capture_it() -> None:
         (source(optimizer=OPTIMIZER.replace("Bonus(2).to(device)", "make()")), "not made once"),
     ],
 )
-def test_what_may_do_more_is_left_as_it_was(text: str, why: str) -> None:
+def test_calls_with_effects_stay(text: str, why: str) -> None:
     assert why in reason(text)
 
 

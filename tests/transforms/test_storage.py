@@ -39,7 +39,7 @@ STORES = {
 
 
 def entries(text: str, *names: str) -> str:
-    """Uses of buffers as uses of the TensorDict's entries."""
+    """Uses of buffers, rewritten to uses of the TensorDict's entries."""
     for name in names:
         text = text.replace(f" {name}", f' storage["{name}"]').replace(f"({name})", f'(storage["{name}"])')
     return text
@@ -378,7 +378,7 @@ def _summing(body: str) -> str:
 
 @pytest.mark.parametrize("body", KEEPS.values(), ids=KEEPS)
 def test_a_buffer_whose_memory_an_object_keeps_stays(body: str) -> None:
-    # The next rollout is written into the same memory, which the object then sees
+    # The next rollout is written into the memory that the object holds
     after = _summing(body)
     assert "rewards[step] = " in after and 'transition["obs"]' in after
 
@@ -405,7 +405,7 @@ def test_an_object_of_another_file_may_keep_what_it_is_given() -> None:
         ("Normal(actor(x), 1.0).rsample()", False),
     ],
 )
-def test_draws_have_a_row_per_environment_as_what_they_are_drawn_from(drawn: str, kept: bool) -> None:
+def test_draws_have_as_many_rows_as_their_parameters(drawn: str, kept: bool) -> None:
     source = read(FIXTURES / "written_out.py").content.replace("action = dist.sample()", f"action = {drawn}")
     assert drawn in source
     assert ("actions[step] = action" in turn("storage", source).after) == kept
@@ -425,7 +425,7 @@ HELD = {
 
 @pytest.mark.parametrize("held", slow_but_each(3, HELD))
 def test_a_row_that_is_held_after_the_rollout_keeps_its_buffer(held: str, tmp_path: Path) -> None:
-    """What changes the buffer later must reach it: in the original, it is a view."""
+    """A view of the buffer, held after the rollout, must show later changes of the buffer."""
     preload()
     holds, reads = HELD[held]
     later = {"step": f"{PARTS['step']}\n{holds}", "stack": f"rewards.mul_(2)\n{reads}"}
@@ -448,7 +448,7 @@ def test_a_row_that_only_a_step_reads_is_stacked() -> None:
         ("self.age += 1", "self.age += 1\n        self.last = action", ""),
     ],
 )
-def test_what_an_environment_writes_into_is_copied(old: str, new: str, copied: str) -> None:
+def test_an_array_that_the_environment_rewrites_is_copied(old: str, new: str, copied: str) -> None:
     step = turn("storage", script().replace(old, new))
     copies = {line.partition(" = ")[2].removesuffix(".clone()") for line in step.after.splitlines() if "clone" in line}
     assert isinstance(step.outcome, Applied)
@@ -476,7 +476,7 @@ HOLDS = "PAST = []\n\n\ndef keep(x):\n    PAST.append(x)\n\n\n"
     ],
 )
 def test_a_result_that_is_changed_after_it_was_unpacked_into_a_row(held: str, changing: str, copied: bool) -> None:
-    """The buffer's row is a copy; what the stack is made of must be one, too, if the network keeps it in any way."""
+    """The buffer's row is a copy. If the network keeps the result, the stack must be made of a copy too."""
     above, _, _ = PARTS["agent"].rpartition("        return action")
     returned = "        return action, probs.log_prob(action), probs.entropy(), value\n"
     unpacked = "actions[step], logprobs[step], _, values[step] = agent.get_action_and_value(next_obs)"

@@ -486,7 +486,7 @@ def test_noop(noop: NoOp) -> None:
     ["1 / iteration", "float(iteration)", "math.cos(iteration)", "math.pow(iteration, 2)", "max(iteration, 2) * 0.1",
      "args.learning_rate ** iteration", "-math.pi"],
 )  # fmt: skip
-def test_a_float_is_known_as_one(rate: str) -> None:
+def test_rates_known_to_be_floats(rate: str) -> None:
     step = turn("tensor-lr", script({"stdlib": "import math", "anneal": f"{RATE} = {rate}"}), also=("flags",))
     assert isinstance(step.outcome, Applied), step.outcome
     assert f"float({RATE})" in step.after
@@ -610,8 +610,8 @@ ESCAPES = {
 
 
 @pytest.mark.parametrize("parts", ESCAPES.values(), ids=ESCAPES)
-def test_rate_that_may_change_unseen_is_in_no_graph(parts: dict[str, str]) -> None:
-    # A CUDA graph would step at the rate of its capture for ever
+def test_a_rate_that_may_change_unseen_is_in_no_graph(parts: dict[str, str]) -> None:
+    # A CUDA graph would step at the captured rate for ever
     plain = {"anneal": "", "report": "print(v_loss.item(), approx_kl.item())", "metrics": ""}
     conversion = convert(script({**plain, **parts}))
     outcomes = {s.transform.name: s.outcome for s in conversion.steps}
@@ -620,8 +620,8 @@ def test_rate_that_may_change_unseen_is_in_no_graph(parts: dict[str, str]) -> No
     assert "update = CudaGraphModule" not in conversion.source
 
 
-def test_optimizer_without_a_device_stays_on_a_cpu():
-    # torch refuses there to step an optimizer that is capturable
+def test_no_capturable_optimizer_on_the_cpu():
+    # torch refuses to step a capturable optimizer there
     source = (FIXTURES / "plain_prints.py").read_text(encoding="utf-8")
     assert "capturable" not in convert(source).source
 
@@ -661,7 +661,7 @@ def test_a_rate_that_a_further_phase_sets_is_a_parameter() -> None:
 )
 @pytest.mark.parametrize("annealed", [False, True])
 def test_a_state_may_be_kept_while_the_rate_never_changes(kept: str, annealed: bool) -> None:
-    """It then holds the float that it always held; no optimizer becomes capturable in what is kept."""
+    """The saved state keeps its float, and no optimizer in it becomes capturable."""
     parts = {
         "report": f"{PARTS['report']}\n{kept}",
         "before_loop": "saved = {}",

@@ -1,4 +1,4 @@
-"""Setting up the host above everything that may load torch."""
+"""The host is set up above everything that may load torch."""
 
 import ctypes
 import os
@@ -49,14 +49,14 @@ def named(imported: str, used: str) -> dict[str, str]:
 
 
 def applied(source: str) -> str:
-    """The text after the transform."""
+    """The script after the transform."""
     step = turn("tune-host", source)
     assert isinstance(step.outcome, Applied), step.outcome
     assert step.after.count(ABOVE) == 1
     return step.after
 
 
-def test_one_block_has_all_of_it() -> None:
+def test_all_settings_are_in_one_block() -> None:
     source = convert(script({**POOL, **CONVOLUTIONS}), tune=True).source
     assert f"import sys\n\n{ABOVE}{THREADS}{VECTORS}{MEMORY}\nimport " in source
     above = source.partition(ABOVE)[0]
@@ -79,7 +79,7 @@ def test_vectors_where_something_is_compiled_for_this_host(target: Literal["any"
 @pytest.mark.parametrize(
     "own", ["torch._inductor.config.cpp.vec_isa_ok = False", "os.environ['TORCHINDUCTOR_VEC_ISA_OK'] = '0'"]
 )
-def test_the_scripts_own_word_on_vectors_is_kept(own: str) -> None:
+def test_the_scripts_own_vector_setting_is_kept(own: str) -> None:
     parts = {"stdlib": "import os", "setup": f'{own}\ndevice = torch.device("cpu")'}
     step = next(s for s in convert(script(parts), tune=True).steps if s.transform.name == "tune-host")
     assert isinstance(step.outcome, Skipped)
@@ -105,7 +105,7 @@ def test_environments_in_threads_or_processes(imported: str, used: str) -> None:
     assert SETTING in applied(script(named(imported, used)))
 
 
-def test_it_stands_above_the_first_import_of_another_library() -> None:
+def test_it_is_above_the_first_third_party_import() -> None:
     source = script({**POOL, "stdlib": "import os"})
     assert applied(source) == source.replace("import numpy", f"{SETTING}\nimport numpy", 1)
 
@@ -141,11 +141,11 @@ def test_the_import_that_it_needs_comes_first() -> None:
         ),
     ],
 )
-def test_other_ways_to_begin(before: str, after: str) -> None:
+def test_other_beginnings_of_a_script(before: str, after: str) -> None:
     assert applied(before + script(POOL)).startswith(after)
 
 
-def test_later_imports_find_their_place_below_it() -> None:
+def test_later_imports_go_below_it() -> None:
     text = convert(script(POOL), select={"flags", "tune-host", "measure"}).source
     assert "import time\n" in text.partition(SETTING)[0]
     assert "import tqdm\n" in text.partition(SETTING)[2]
@@ -203,7 +203,7 @@ NOOPS = [
 
 
 @pytest.mark.parametrize("case", NOOPS, ids=str)
-def test_what_is_left_alone(case: NoOp) -> None:
+def test_left_alone(case: NoOp) -> None:
     case.check("tune-host")
 
 
@@ -270,13 +270,13 @@ def test_freed_memory_is_used_again() -> None:
 
 
 class Library:
-    """A C library that takes a threshold of blocks up to a size."""
+    """A C library that accepts a threshold up to a size."""
 
     def __init__(self, largest: int) -> None:
         self.largest, self.taken = largest, dict[int, int]()
 
     def mallopt(self, name: int, value: int) -> int:
-        """0 where it is not taken."""
+        """0 if it refuses."""
         if name == -3 and value > self.largest:
             return 0
         self.taken[name] = value

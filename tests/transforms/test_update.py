@@ -32,7 +32,7 @@ OWNED = {
     "minibatch": edited("minibatch", "agent.get_action_and_value(b_obs[mb_inds], b_actions.", OWNED_CALL),
     "optimize": edited("optimize", "agent.parameters", "trainer.agent.parameters"),
 }
-"""The network is an attribute: nothing that it returns may enter update() with its graph."""
+"""The network is an attribute of an object: nothing it returns may enter update() with its graph."""
 
 KEPT = {
     **OWNED,
@@ -45,14 +45,14 @@ trainer = Trainer()""",
     "optimizer": "",
     "optimize": OWNED["optimize"].replace("optimizer", "trainer.optimizer"),
 }
-"""Here the object has made it, as an attribute of itself."""
+"""The object makes the network, as its own attribute."""
 IN_PARTS = {
     **KEPT,
     "make_agent": KEPT["make_agent"].replace(
         "self.agent.parameters()", "[*self.agent.actor.parameters(), *self.agent.critic.parameters()]"
     ),
 }
-"""Here its optimizer holds the parameters of its parts."""
+"""The optimizer holds the parameters of the network's parts."""
 
 REWRITES = [
     Rewrite(
@@ -229,7 +229,7 @@ def test_noop(noop: NoOp) -> None:
 
 @pytest.mark.parametrize("left", [("q_", "policy_"), ("policy_",), ()])
 def test_compiling_the_temperature_alone_is_not_recommended(left: tuple[str, ...]) -> None:
-    """Its optimizer is given one tensor, so that next to nothing is compiled."""
+    """That optimizer has a single tensor, so next to nothing would be compiled."""
     text = (FIXTURES / "tuned_entropy.py").read_text()
     for name in left:
         step = next(line for line in text.splitlines() if line.lstrip() == f"{name}optimizer.zero_grad()")
@@ -243,7 +243,7 @@ STEP = "            optimizer.zero_grad()\n"
 
 
 def cleared_above(between: str, clears: str = STEP) -> str:
-    """The function update() of a script that clears gradients above what it samples."""
+    """update() of a script that clears gradients above its sampling."""
     text = (FIXTURES / "deep_q.py").read_text(encoding="utf-8").replace(STEP, "")
     lines = "".join(f"            {line}\n" for line in between.splitlines())
     source = convert(text.replace(COLUMNS, f"{clears}{lines}{COLUMNS}"), select={"update"}).source
@@ -260,7 +260,7 @@ def cleared_above(between: str, clears: str = STEP) -> str:
         "if global_step % 7 == 0:\n    epsilon = max(epsilon, 0.1)",
     ],
 )
-def test_gradients_cleared_above_what_does_not_use_them(between: str) -> None:
+def test_gradients_cleared_early_where_nothing_uses_them(between: str) -> None:
     assert "optimizer.zero_grad()" in cleared_above(between)
 
 
@@ -279,11 +279,11 @@ def test_gradients_cleared_above_what_does_not_use_them(between: str) -> None:
         "env.unwrapped.look_at(q_network)",
     ],
 )
-def test_gradients_cleared_above_what_may_use_them(between: str) -> None:
+def test_gradients_cleared_early_where_something_may_use_them(between: str) -> None:
     assert "optimizer.zero_grad()" not in cleared_above(between)
 
 
-def test_gradients_of_two_optimizers_cleared_above() -> None:
+def test_gradients_of_two_optimizers_cleared_early() -> None:
     text = (FIXTURES / "deep_q.py").read_text(encoding="utf-8").replace(STEP, "")
     made = next(line for line in text.splitlines() if "optimizer = " in line)
     text = text.replace(made, f"{made}\n    other = optim.SGD(q_network.parameters(), lr=1e-5)")
@@ -302,5 +302,5 @@ def test_gradients_of_two_optimizers_cleared_above() -> None:
         f"            if args.seed:\n    {STEP}",
     ],
 )
-def test_gradients_cleared_otherwise(clears: str) -> None:
+def test_gradients_cleared_in_other_ways(clears: str) -> None:
     assert "zero_grad" not in cleared_above("", clears)

@@ -1,11 +1,11 @@
-"""What is left as it was is told with what to write instead."""
+"""A reason for leaving a script alone says what to write instead."""
 
 import re
 
 from transformer.conversion.pipeline import all_transforms
 
 BY_REASON = {"dissolve", "inline"}
-"""Their obstacles are of many kinds, so each of their reasons says what to write."""
+"""These give many reasons, each of which says what to write."""
 
 
 def test_every_transform_says_what_to_write_instead() -> None:
