@@ -25,7 +25,7 @@ def run(*args: str | Path) -> Result:
     return CliRunner().invoke(cli.main, ["migrate", *map(str, args)])
 
 
-def test_a_file_is_written_and_all_differences_are_told(script: Path) -> None:
+def test_a_file_is_written_and_all_differences_are_listed(script: Path) -> None:
     result = run(script, "-o", "out.py")
     assert result.exit_code == 0, result.output
     assert "envpool.make(" in Path("out.py").read_text()
@@ -49,7 +49,7 @@ def test_a_patch(script: Path) -> None:
     assert "+import envpool\n" in result.stdout and "-def game(name, index, film, folder):\n" in result.stdout
 
 
-def test_what_is_refused_is_told_with_its_line_and_nothing_is_written(script: Path) -> None:
+def test_a_refusal_names_its_line_and_writes_nothing(script: Path) -> None:
     script.write_text(script.read_text().replace("skip=4", "skip=2"))
     line = 1 + script.read_text()[: script.read_text().index("skip=2")].count("\n")
     result = run(script, "-o", "out.py")
@@ -66,7 +66,7 @@ def test_files_are_not_overwritten(script: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"\0", b"x = ("])
-def test_what_is_no_script(script: Path, content: bytes) -> None:
+def test_no_script(script: Path, content: bytes) -> None:
     script.write_bytes(content)
     result = run(script)
     assert result.exit_code == 1 and "LC001" in result.stderr

@@ -28,7 +28,7 @@ OLD = {
     ),
     'if info and "episode" in info:': 'if "episode" in info.keys():',
 }
-"""The script as it would have been written for gym."""
+"""The script as it would be for gym."""
 
 
 def edited(*changes: tuple[str, str], script: str = SCRIPT) -> str:
@@ -43,7 +43,7 @@ def lines_changed(migration: Migration) -> tuple[set[str], set[str]]:
     return before - after, after - before
 
 
-def test_what_becomes_of_the_script() -> None:
+def test_the_migrated_script() -> None:
     migration = migrate(SCRIPT)
     assert migration.migrated, migration.diagnostics
     source = migration.source
@@ -69,13 +69,13 @@ def test_what_becomes_of_the_script() -> None:
     assert "frame, _ = games.reset()\n" in source
     for gone in ("def game", "atari_wrappers", "SyncVectorEnv", "NoFrameskip"):
         assert gone not in source
-    # The statistics are handed out as the script reads them
+    # The statistics are provided as the script reads them
     begin = SCRIPT.index('            if "final_info" in infos:')
     assert SCRIPT[begin:] in source
     assert migrate(SCRIPT).source == source
 
 
-def test_what_becomes_of_a_script_for_gym() -> None:
+def test_the_migrated_script_for_gym() -> None:
     migration = migrate(edited(*OLD.items()))
     assert migration.migrated, migration.diagnostics
     _, added = lines_changed(migration)
@@ -161,7 +161,7 @@ def test_other_names_and_line_ends() -> None:
         ('for info in infos["final_info"]:', 'for info in list(infos["final_info"]):', "not read by a loop"),
     ],
 )  # fmt: skip
-def test_what_is_refused(old: str, new: str, reason: str) -> None:
+def test_refusals(old: str, new: str, reason: str) -> None:
     script = edited((old, new))
     migration = migrate(script)
     assert migration.source == script
@@ -170,7 +170,7 @@ def test_what_is_refused(old: str, new: str, reason: str) -> None:
     assert all(0 < d.line <= script.count("\n") + 1 for d in migration.diagnostics)
 
 
-def test_all_findings_are_told_at_once_each_at_its_line() -> None:
+def test_all_findings_are_reported_with_their_lines() -> None:
     script = edited(("noop_max=30", "noop_max=1"), ("FrameStack(env, 4)", "FrameStack(env, 8)"))
     lines = script.splitlines()
     found = [lines[d.line - 1].strip() for d in migrate(script).diagnostics]

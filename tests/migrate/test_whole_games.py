@@ -1,4 +1,4 @@
-"""What docs/migrate.md says of whole games, measured against the emulator itself; needs ale-py with its ROMs."""
+"""docs/migrate.md's claims about whole games, checked against the emulator; needs ale-py with its ROMs."""
 
 import math
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 
 
 class Game:
-    """What the chain of wrappers does to rewards and ends, without no-ops and FIRE: four frames a step."""
+    """A game as the chain of wrappers plays it, four frames a step, with a single no-op and no FIRE."""
 
     def __init__(self, name: str) -> None:
         self.env = gymnasium.make(f"{name}NoFrameskip-v4")
@@ -20,7 +20,7 @@ class Game:
 
     def reset(self, seed: int | None = None) -> None:
         self.env.reset(seed=seed)
-        self.env.step(0)  # the one no-op
+        self.env.step(0)  # the no-op
 
     def step(self, action: int) -> tuple[float, bool, int]:
         """The sum of the rewards, whether the game is over, and the lives left."""

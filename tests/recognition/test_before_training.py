@@ -1,4 +1,4 @@
-"""What runs only before the training begins: an object that nothing in the loop makes."""
+"""Code that runs only before training: on an object that nothing in the loop makes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ made = make()"""
 
 
 def is_set_before(line: str = "pass", above: str = "") -> bool:
-    """Whether the agent's rate is set only before the training, whose loop runs a line."""
+    """Whether the agent's rate is set only before the training, whose loop runs `line`."""
     roles = state(report=more("report", line), functions=f"{MADE.format(above)}\n\n\n").roles
     (stored,) = (n for n in roles.tree.of(ast.Attribute) if n.attr == "rate")
     return runs_before_training(roles, stored)
@@ -85,5 +85,5 @@ def test_a_global_of_the_same_name() -> None:
     assert not is_set_before(above="def plus():\n    global make\n    make = len\n    return make\n")
 
 
-def test_a_method_that_the_class_names_otherwise() -> None:
+def test_a_method_with_another_name_in_the_class() -> None:
     assert not is_set_before(above="class More(Agent):\n    both = Agent.again\n")

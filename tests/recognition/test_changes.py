@@ -1,4 +1,4 @@
-"""What the code that the training loop runs may change, by name."""
+"""What the training loop's code may change, by name."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def changes(line: str, functions: str = "") -> Changes:
         ("a.b.extendleft(c)", "", "a b", "b"),
         ("a.b.symmetric_difference_update(c)", "", "a b", "b"),
         ("a.b.get(1)", "", "", ""),
-        ("a.add(1)", "", "a", ""),  # tensors have an add() too
+        ("a.add(1)", "", "a", ""),  # tensors have add() too
         ("f(a).append(1)", "", "", "f(a)"),
         ("setattr(a, 'b', 1)", "b", "", ""),
         ("a = b", "", "", ""),
         ("print(a.b[0])", "", "", ""),
     ],
 )
-def test_what_is_changed(line: str, stored: str, touched: str, grown: str) -> None:
+def test_changed_names(line: str, stored: str, touched: str, grown: str) -> None:
     before, after = changes("pass"), changes(line)
     assert set(after.stored) - set(before.stored) == set(stored.split())
     assert set(after.touched) - set(before.touched) == set(touched.split())
@@ -51,7 +51,7 @@ MASKED = "class Masked:\n    def __init__(self, mask, kept):\n        super().__
 @pytest.mark.parametrize(
     ("sets", "line", "stored"),
     [
-        ("self.mask = mask", "Masked(1, a)", ""),  # an object that is new in each turn
+        ("self.mask = mask", "Masked(1, a)", ""),  # each turn makes a new object
         ("kept.mask = mask", "Masked(1, a)", "mask"),
         ("kept.own = self", "Masked(1, a)", "own"),
         ("self.mask = mask", "Masked(1, a).__init__(2, a)", "mask"),
@@ -79,17 +79,17 @@ def test_names_of_an_outer_scope() -> None:
         "vars(a).setdefault(name, 1)",
     ],
 )
-def test_what_only_a_run_can_tell(line: str) -> None:
+def test_changes_by_text(line: str) -> None:
     assert changes(line).by_text is not None
 
 
-def test_what_a_function_runs() -> None:
+def test_changes_by_text_in_a_function() -> None:
     assert changes("tell('a = 1')", "def tell(text):\n    exec(text)").by_text is not None
     assert changes("pass", "def tell(text):\n    exec(text)").by_text is None  # nobody calls it
 
 
 @pytest.mark.parametrize("line", ["print(vars(a)['b'])", "getattr(a, name)", "a.update(b)", "f()['b'] = 1"])
-def test_what_is_told_by_its_text(line: str) -> None:
+def test_no_changes_by_text(line: str) -> None:
     assert changes(line).by_text is None
 
 

@@ -18,5 +18,5 @@ from transformer.syntax.tree import Tree
         ("torch.device(args.device)", []),
     ],
 )
-def test_an_option_that_is_the_cpu_unless_somebody_says_otherwise(code: str, arguments: list[str]) -> None:
+def test_options_whose_default_is_the_cpu(code: str, arguments: list[str]) -> None:
     assert cuda_arguments(Tree(f"import torch\n{code}\n")) == arguments

@@ -1,4 +1,4 @@
-"""An evaluation in the training loop steps an environment, too: the rollout is the loop that is learned from."""
+"""An evaluation in the training loop steps an environment too: the rollout is the loop whose steps are learned from."""
 
 import ast
 
@@ -40,7 +40,7 @@ def replaced(text: str, *edits: tuple[str, str]) -> str:
     ],
     ids=["sometimes", "always", "below", "the same names", "until it ends"],
 )
-def test_rollout_is_what_is_learned_from(code: str) -> None:
+def test_the_rollout_is_learned_from(code: str) -> None:
     conversion = convert(code)
     functions = {f.name: f for f in ast.walk(ast.parse(conversion.source)) if isinstance(f, ast.FunctionDef)}
     assert {"policy", "rollout", "gae", "update", "one-graph"} <= {

@@ -1,4 +1,4 @@
-"""Uses of an optimizer's learning rate: those that are understood, and those that might change or read it unseen."""
+"""Uses of an optimizer's learning rate: those that are understood, and those that may change or read it unseen."""
 
 from __future__ import annotations
 
@@ -273,7 +273,7 @@ OBSTACLES: dict[str, tuple[dict[str, str], str]] = {
 
 
 @pytest.mark.parametrize(("parts", "counts"), UNDERSTOOD.values(), ids=UNDERSTOOD)
-def test_what_is_understood(parts: dict[str, str], counts: dict[str, int]) -> None:
+def test_understood_uses(parts: dict[str, str], counts: dict[str, int]) -> None:
     found = uses(parts)
     assert found.obstacle is found.kept_state is None
     kinds = ("writes", "others", "reads", "loads", "shown")
@@ -282,8 +282,8 @@ def test_what_is_understood(parts: dict[str, str], counts: dict[str, int]) -> No
 
 
 @pytest.mark.parametrize(("parts", "said"), OBSTACLES.values(), ids=OBSTACLES)
-def test_what_is_not(parts: dict[str, str], said: str) -> None:
+def test_other_uses(parts: dict[str, str], said: str) -> None:
     found = uses(parts)
-    obstacle = found.obstacle or found.kept_state  # the latter only where the rate changes
+    obstacle = found.obstacle or found.kept_state  # kept_state matters only if the rate changes
     assert obstacle is not None
     assert said in obstacle

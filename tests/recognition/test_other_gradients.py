@@ -1,4 +1,4 @@
-"""Gradients that are computed beside those of the minibatches, and parameters that are clipped."""
+"""Gradients computed outside of the minibatches, and parameters that are clipped."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PENALTY = (
     "penalty_optimizer = optim.Adam([penalty], lr=0.1)"
 )
 LATE = {"optimize": "loss.backward()\noptimizer.step()\noptimizer.zero_grad()"}
-"""An update that clears for the next minibatch."""
+"""An update that clears gradients for the next minibatch."""
 STEPS = "penalty_optimizer.zero_grad()\n{}.backward()\npenalty_optimizer.step()"
 
 
@@ -45,7 +45,7 @@ UNKNOWN = {
     "a name that nobody binds": STEPS.format("(penalty * unknown)"),
     "a name that a loop binds": "for factor in (1, 2):\n    pass\n" + STEPS.format("(penalty * factor)"),
 }
-"""Passes that may leave the network gradients."""
+"""Passes that may leave gradients in the network."""
 BESIDE = {
     "gradients": "print(penalty.grad)",
     "no optimizer": "(penalty * 2).backward()",
@@ -57,31 +57,31 @@ BESIDE = {
 
 
 @pytest.mark.parametrize("below", [*APART.values(), *UNKNOWN.values()], ids=[*APART, *UNKNOWN])
-def test_what_meets_no_other_gradient(below: str) -> None:
+def test_passes_that_leave_other_gradients_alone(below: str) -> None:
     assert found(below) is None
 
 
 @pytest.mark.parametrize("below", BESIDE.values(), ids=BESIDE)
-def test_what_may(below: str) -> None:
+def test_passes_that_may_add_to_other_gradients(below: str) -> None:
     assert found(below) is not None
 
 
 @pytest.mark.parametrize("below", UNKNOWN.values(), ids=UNKNOWN)
-def test_what_may_leave_some_to_an_update_that_clears_late(below: str) -> None:
+def test_passes_that_may_add_to_an_update_that_clears_late(below: str) -> None:
     assert found(below, **LATE) is not None
 
 
-def test_what_may_leave_some_that_the_update_clips() -> None:
+def test_passes_whose_gradients_the_update_clips() -> None:
     clips = PARTS["optimize"].replace("agent.parameters()", "[penalty]")
     assert found(UNKNOWN["the network"], optimize=clips) is not None
 
 
-def test_optimizers_whose_parameters_are_not_told() -> None:
+def test_optimizers_with_unknown_parameters() -> None:
     unknown = PENALTY.replace("optim.Adam([penalty], lr=0.1)", "optim.Adam(params=[penalty], lr=0.1)")
     assert found(STEPS.format("(penalty * 2)"), unknown, **LATE) is not None
 
 
-def test_what_stands_above_the_loop_is_done() -> None:
+def test_code_above_the_loop_does_not_count() -> None:
     assert found("pass", before_loop="(penalty * 2).backward()") is None
     below = "def look():\n    print(agent.critic[0].weight.grad)\n\n\n"
     assert found("look()", functions=below) is not None
@@ -109,7 +109,7 @@ def test_what_stands_above_the_loop_is_done() -> None:
         ("[]", False),
     ],
 )
-def test_what_an_optimizer_holds(clipped: str, held: bool) -> None:
+def test_clipped_parameters_that_the_optimizer_holds(clipped: str, held: bool) -> None:
     made = state(third_party="import itertools", before_loop=f"params = agent.parameters()\nseen = {clipped}")
     (value,) = (s.value for s in made.tree.of(ast.Assign) if ast.unparse(s.targets[0]) == "seen")
     assert held_by(made.roles, value, made.roles.optimizers) is held
@@ -128,7 +128,7 @@ def test_what_an_optimizer_holds(clipped: str, held: bool) -> None:
         ("agent.actor.parameters()", False),
     ],
 )
-def test_what_it_is_given(given: str, held: bool) -> None:
+def test_parameters_given_to_the_optimizer(given: str, held: bool) -> None:
     made = state(
         optimizer=f"optimizer = optim.Adam({given}, lr=args.learning_rate)", before_loop="seen = agent.parameters()"
     )
@@ -136,7 +136,7 @@ def test_what_it_is_given(given: str, held: bool) -> None:
     assert held_by(made.roles, value, made.roles.optimizers) is held
 
 
-def test_a_sample_of_its_own_may_have_a_gradient() -> None:
+def test_a_networks_own_sample_may_have_a_gradient() -> None:
     functions = "class Policy(nn.Module):\n    def sample(self, x):\n        return x * self.scale\n\n\n"
     below = STEPS.format("(agent.sample(penalty))")
     assert found(below, functions=functions, **LATE) is not None

@@ -1,4 +1,4 @@
-"""What is not converted: each with the code that says why, at the place where it shows, and the text untouched."""
+"""Scripts that are not converted: the code and the place of the finding; the text stays as it is."""
 
 import textwrap
 from pathlib import Path
@@ -19,7 +19,7 @@ REFUSED = {
     "reinforce.py": ("LC004", "optimizer.step()"),
     "syntax_error.txt": ("LC001", ""),
 }
-"""File, code, and a piece of the line that the finding points at."""
+"""File, code, and a piece of the line of the finding."""
 
 
 def test_every_refused_fixture_is_listed() -> None:
@@ -79,7 +79,7 @@ CHOSEN = "import torch\nif algo == 'sac':\n    from agents.sac import {one}\n{ot
         "if algo == 'td3':\n    from .sac import Agent",
     ],
 )
-def test_what_trains_is_imported_by_choice(other: str) -> None:
+def test_a_conditional_import_of_what_trains(other: str) -> None:
     (found,) = convert(CHOSEN.format(one="Agent", other=other)).diagnostics
     assert (found.code, found.line) == ("LC004", 3)
     assert "Agent, which is called, is imported from agents.sac or " in found.message
@@ -93,7 +93,7 @@ def test_what_trains_is_imported_by_choice(other: str) -> None:
         ("Agent", "else:\n    from agents.td3 import Buffer"),
     ],
 )
-def test_what_trains_is_not_chosen_by_imports(one: str, other: str) -> None:
+def test_imports_that_choose_nothing(one: str, other: str) -> None:
     (found,) = convert(CHOSEN.format(one=one, other=other)).diagnostics
     assert found.code == "LC004" and "is imported from" not in found.message
 
@@ -113,7 +113,7 @@ def test_a_library_that_trains_is_named(source: str, name: str) -> None:
     assert found.message.startswith(f"{name} trains here: "), found.message
 
 
-def test_what_such_a_library_only_helps_is_another_matter() -> None:
+def test_a_library_that_only_helps_is_not_named() -> None:
     helped = "from stable_baselines3.common.buffers import ReplayBuffer\nimport torch\nloss.backward()\n"
     (found,) = convert(helped).diagnostics
     assert "Stable-Baselines3" not in found.message
@@ -213,7 +213,7 @@ for turn in range(1000):
 """
 
 
-def test_position_in_the_original_where_functions_were_put_in_place() -> None:
+def test_position_in_the_original_after_inlining() -> None:
     assert convert(IN_A_METHOD).converted
     source = IN_A_METHOD.replace("for x in data:", "with torch.enable_grad():\n            x = torch.ones(4)")
     (found,) = convert(source).diagnostics
@@ -232,8 +232,8 @@ def test_position_of_an_optimizer_that_is_made_elsewhere() -> None:
 
 @pytest.mark.parametrize("call", ["locals()", "vars()", "dir()", "eval('loss')", "exec('print(loss)')"])
 @pytest.mark.parametrize("part", ["metrics", "report", "end"])
-def test_names_that_are_all_seen(part: str, call: str) -> None:
-    # callback(**locals()) finds nothing of what has moved into a function
+def test_lookups_of_all_names(part: str, call: str) -> None:
+    # callback(**locals()) would miss the names that have moved into a function
     source = script({part: f"{PARTS[part]}\nprint({call})".lstrip()})
     (found,) = convert(source).diagnostics
     assert found.code == "LC005"
@@ -258,21 +258,21 @@ def test_a_function_that_is_named_as_one_of_pythons(parts: dict[str, str], name:
 @pytest.mark.parametrize(
     "parts",
     [
-        {"functions": "class Box:\n    def range(self):\n        return 1\n\n\n"},  # reached through an object only
-        {"before_loop": "max = 3"},  # it is never called
+        {"functions": "class Box:\n    def range(self):\n        return 1\n\n\n"},  # only objects lead to it
+        {"before_loop": "max = 3"},  # the script never calls it
         {"functions": "def largest(values):\n    sum = values[0]\n    return sum\n\n\n"},
         {"third_party": "from builtins import range"},
-        {"functions": "def print(*words):\n    pass\n\n\n"},  # every analysis asks whose print() it is
+        {"functions": "def print(*words):\n    pass\n\n\n"},  # every analysis checks whose print() it is
     ],
 )
 def test_names_of_python_that_are_not_called(parts: dict[str, str]) -> None:
     assert convert(script(parts)).converted
 
 
-def test_names_that_are_seen_above_the_training() -> None:
+def test_lookups_above_the_training() -> None:
     seen = script({"before_loop": "print(vars(args), dir(), eval('args.seed'))"})
     (found,) = convert(seen).diagnostics
-    assert found.code == "LC006"  # the training is understood; no transform knows what eval() looks up
+    assert found.code == "LC006"  # the training is understood, but no transform knows what eval() looks up
     (line,) = (number for number, text in enumerate(seen.splitlines(), 1) if "eval" in text)
     assert found.message.startswith(f"no transform applies: line {line} may look up by its name what it sets (")
 
@@ -287,7 +287,7 @@ def test_names_that_are_seen_above_the_training() -> None:
         ("x = 1\0\n", "Provide a UTF-8 file"),
     ],
 )
-def test_what_to_do_about_a_file_that_is_no_script(source: str, advice: str) -> None:
+def test_advice_for_files_that_are_no_scripts(source: str, advice: str) -> None:
     (found,) = convert(source).errors
     assert found.code == "LC001" and advice in found.advice
 
@@ -353,15 +353,15 @@ def play():
     ("batch", "stored"),
     [("random.sample(memory, 8)", True), ("memory.sample(8)", True), ("torch.stack(memory)", False)],
 )
-def test_what_to_do_is_about_the_kind_of_training(batch: str, stored: bool) -> None:
+def test_advice_for_each_kind_of_training(batch: str, stored: bool) -> None:
     (found,) = convert(ELSEWHERE.replace("<batch>", batch)).diagnostics
     assert found.code == "LC005"
     assert ("below that learns from stored ones" in found.advice) == stored
     assert ("epoch and minibatch loops" in found.advice) != stored
 
 
-def test_own_options_of_the_names_of_the_flags_are_no_conversion() -> None:
-    """As long as the script compiles nothing: the flags then get other names."""
+def test_a_scripts_own_compile_options() -> None:
+    """The flags get other names, unless the script compiles by itself."""
     seed = '    parser.add_argument("--seed", type=int, default=1)\n'
     own = "".join(seed.replace("seed", name).replace("type=int, default=1", 'action="store_true"') for name in FLAGS)
     source = script().replace(seed, own + seed, 1)
@@ -385,7 +385,7 @@ for t in range(9):
 """
 
 
-def test_two_methods_of_one_name_are_said_to_be_the_reason() -> None:
+def test_two_methods_of_one_name_are_the_reason() -> None:
     head, _, rest = ELSEWHERE.replace("<batch>", "batch").partition("def learn():\n")
     methods = "class Agent:\n    def learn(self, batch):\n" + textwrap.indent(rest.partition("def play")[0], "    ")
     (found,) = convert(f"{head}\n{methods}\n{TWO}").diagnostics
@@ -416,7 +416,7 @@ BY_CHOICE = "if mode:\n    agent = agents.{0}(3)\nelse:\n    agent = agents.{1}(
     ],
     ids=["a configuration", "a condition", "it does not learn", "one class", "both may be made", "no choice"],
 )
-def test_what_trains_is_made_by_choice(made: str, method: str, told: str) -> None:
+def test_an_agent_whose_class_is_known_only_at_run_time(made: str, method: str, told: str) -> None:
     (found,) = convert(LEARNS.format(made=made, method=method)).diagnostics
     assert found.code == "LC004"
     assert ("what trains is known only when the script runs" in found.message) == bool(told)
@@ -448,7 +448,7 @@ MADE = "optimizer = torch.optim.Adam(q.parameters())\n"
     ],
     ids=["recorded steps", "a library's losses", "second derivatives", "compiled by itself"],
 )
-def test_what_else_a_script_is_has_a_name(source: str, code: str, said: str) -> None:
+def test_other_kinds_of_scripts_are_named(source: str, code: str, said: str) -> None:
     (found,) = convert(source).errors
     assert found.code == code
     assert said in found.message

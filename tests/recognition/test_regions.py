@@ -1,4 +1,4 @@
-"""The update regions of an off-policy training loop: which statements are computed for one update."""
+"""The update regions of an off-policy training loop: which statements belong to one update."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_the_region_of_the_script() -> None:
     assert region.endswith("optimizer.step()")
 
 
-def test_what_clears_below_the_step_belongs_to_it() -> None:
+def test_clearing_below_the_step_belongs_to_the_region() -> None:
     (region,) = regions(learn=learned("optimizer.zero_grad()\nprint(loss)\n"))
     assert region.endswith("optimizer.step()\noptimizer.zero_grad()")
 
@@ -129,7 +129,7 @@ class Learner:
 
 
 def keeping_learner(keeping: str) -> str:
-    """The script with a learner that keeps what the environment's step returned."""
+    """The script with a learner that stores the results of the environment's step."""
     text = replay(sample="b_obs, b_next_obs, b_actions, b_rewards, b_dones = learner.memory.sample(learner.count)")
     for name in ("q_network", "target_network", "optimizer"):
         start, end = text.split('if __name__ == "__main__":')
@@ -148,17 +148,17 @@ def keeping_learner(keeping: str) -> str:
     [
         ("learner.memory.add(", "with torch.no_grad():\n    best"),
         ("learner.memory.rows.append((", "with torch.no_grad():\n    best"),
-        ("learner.keep(", "loss.backward()"),  # the object itself keeps steps: all that is asked of it may
+        ("learner.keep(", "loss.backward()"),  # the object stores steps itself: any call of it may
     ],
 )
-def test_an_object_that_learns_from_what_it_keeps(keeping: str, first: str) -> None:
+def test_an_object_that_learns_from_its_own_steps(keeping: str, first: str) -> None:
     made = recognise(read(keeping_learner(keeping), 120))
     (region,) = made.roles.phases.regions
     assert "\n".join(ast.unparse(s) for s in region.statements).startswith(first)
 
 
 @pytest.mark.parametrize("keeping", ["learner.memory.add(", "learner.keep("])
-def test_what_clears_below_the_step_of_an_object_that_keeps_steps(keeping: str) -> None:
+def test_clearing_below_the_step_of_an_object_that_stores_steps(keeping: str) -> None:
     below = "learner.optimizer.step()\n            learner.optimizer.zero_grad()"
     text = keeping_learner(keeping).replace("learner.optimizer.step()", below)
     (region,) = recognise(read(text, 120)).roles.phases.regions

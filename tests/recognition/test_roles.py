@@ -1,4 +1,4 @@
-"""What a script consists of, where no transform's tests ask for it."""
+"""The parts of a script that no transform's tests cover."""
 
 from __future__ import annotations
 
@@ -28,6 +28,6 @@ class Right(Left):
 @pytest.mark.parametrize(
     ("name", "is_module"), [("Base", True), ("Network", True), ("Plain", False), ("Left", False), ("Right", False)]
 )
-def test_modules_by_way_of_other_classes(name: str, is_module: bool) -> None:
+def test_modules_by_inheritance(name: str, is_module: bool) -> None:
     roles = state(functions=f"{CLASSES}\n\n\n").roles
     assert roles.is_module(roles.tree.classes[name]) is is_module

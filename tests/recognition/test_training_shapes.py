@@ -1,4 +1,4 @@
-"""Shapes of training that are not one rollout loop above epochs: what they become prints what they printed.
+"""Training in other shapes than a rollout loop above epochs: conversions print what the original prints.
 
 Each is run in this process, original and converted, with the flags off and with `--compile` and nothing compiled.
 """
@@ -24,15 +24,15 @@ ON_POLICY = ("rollout", "gae", "update", "compile")
 
 @dataclass(frozen=True)
 class Shape:
-    """A script, what must apply to it, and what must not."""
+    """A script, the transforms that must apply to it, and those that must not."""
 
     title: str
     parts: dict[str, str]
     applied: tuple[str, ...] = ("update", "compile")
     held: dict[str, str] = field(default_factory=dict)
-    """Transforms that are held back, each with a piece of the reason."""
+    """Transforms that are skipped, each with a piece of the reason."""
     edit: Callable[[str], str] = str
-    """What is done to the script's text in the end."""
+    """Changes the script's text at the end."""
 
     def __str__(self) -> str:
         return self.title
@@ -72,7 +72,7 @@ EMPTY = "seen, ended, worth, chosen, likely, paid = [], [], [], [], [], []"
 
 
 def turns(full: str, **parts: str) -> dict[str, str]:
-    """A step of the environment in each turn, and an update in some."""
+    """One environment step per turn, and an update in some turns."""
     return {
         "allocate": "\n" + EMPTY,
         "loop": "for turn in range(args.num_iterations * args.num_steps):",
@@ -88,13 +88,13 @@ def turns(full: str, **parts: str) -> dict[str, str]:
 
 
 def in_main(text: str) -> str:
-    """The training in a function."""
+    """The script with its training in a function."""
     return text.replace('if __name__ == "__main__":', "def main():") + "\n\nmain()\n"
 
 
 TURNS = [
     Shape("lists that are full", turns("len(seen) == args.num_steps"), ("policy", "update", "one-graph", "compile")),
-    Shape("every so many turns", turns("(turn + 1) % args.num_steps == 0"), ("policy", "update", "compile")),
+    Shape("every few turns", turns("(turn + 1) % args.num_steps == 0"), ("policy", "update", "compile")),
     Shape("in a function", turns("len(seen) == args.num_steps"), ("policy", "update", "compile"), edit=in_main),
     Shape(
         "lists that others hold",
@@ -157,7 +157,7 @@ OURS = rf"(?<![\w.\"])({NAMES.replace(' ', '|')})\b(?!=)"
 
 
 def own(text: str) -> str:
-    """A part of the script with the object's attributes in the place of variables."""
+    """A part of the script with the object's attributes in place of variables."""
     return re.sub(OURS, r"self.\1", textwrap.dedent(text).strip("\n"))
 
 
@@ -464,24 +464,24 @@ CONDITIONS = [
     Shape("a second loss under a condition", CURIOUS, ("one-graph", *ON_POLICY)),
     Shape("in a function", CURIOUS, ("one-graph", *ON_POLICY), edit=in_main),
     Shape(
-        "which does not hold",
+        "that does not hold",
         {**CURIOUS, "parser": CURIOUS["parser"].replace('default="rnd"', 'default="none"')},
         ("one-graph", *ON_POLICY),
     ),
     Shape(
-        "which does not hold, in a function",
+        "that does not hold, in a function",
         {**CURIOUS, "parser": CURIOUS["parser"].replace('default="rnd"', 'default="none"')},
         ("one-graph", *ON_POLICY),
         edit=in_main,
     ),
     Shape(
-        "which training changes",
+        "on an argument that training changes",
         {**CURIOUS, "head": 'args.exploration = "rnd" if turn < 2 else "none"'},
         ON_POLICY,
         {"one-graph": "is not a statement of its own that always runs"},
     ),
     Shape(
-        "of which a function changes what it asks for",
+        "on an argument that a function changes",
         {
             **CURIOUS,
             "functions": 'def calm(options):\n    options.exploration = "none"\n',
@@ -491,7 +491,7 @@ CONDITIONS = [
         {"one-graph": "is not a statement of its own that always runs"},
     ),
     Shape(
-        "that is a variable",
+        "on a variable",
         {
             **CURIOUS,
             "begin": PARTS["begin"] + "\ncuriously = torch.ones(())",
@@ -507,11 +507,11 @@ CONDITIONS = [
 
 ASKS = 'if "v_loss" in locals():\n    print(v_loss.item())'
 LOCALS = [
-    Shape("is a name there that is read", {"report": ASKS}, ON_POLICY),
-    Shape("is it there below", {"end": textwrap.indent(ASKS, "    ")}, ("one-graph", *ON_POLICY)),
-    Shape("is it there above", {"head": ASKS}, ("rollout", "gae", "update")),
+    Shape("asks for a name that is read", {"report": ASKS}, ON_POLICY),
+    Shape("asks below the training", {"end": textwrap.indent(ASKS, "    ")}, ("one-graph", *ON_POLICY)),
+    Shape("asks above the update", {"head": ASKS}, ("rollout", "gae", "update")),
     Shape(
-        "is one there that never is",
+        "asks for a name that is never bound",
         {"report": 'if "w_loss" in locals():\n    print(w_loss)\nprint(v_loss.item())'},
         ON_POLICY,
     ),
@@ -583,7 +583,7 @@ actions, logprobs, rewards, values = ([torch.zeros(args.num_steps) for _ in agen
 
 
 def several(each: str, edit: Callable[[str], str] = str, agents: str = AGENTS) -> dict[str, str]:
-    """A network and an optimizer for each of two who play at once."""
+    """A network and an optimizer for each of two simultaneous players."""
     return {
         "functions": GRID,
         "make_agent": agents,
@@ -628,13 +628,13 @@ AGENTS_OF = [
 
 QUICK = (
     "lists that are full", "update() is called from two places", "update() is replaced", "a function makes it",
-    "a class of the file", "a second loss under a condition", "is a name there that is read", "dictionaries",
+    "a class of the file", "a second loss under a condition", "asks for a name that is read", "dictionaries",
 )  # fmt: skip
-"""Those that are not marked slow."""
+"""The titles of shapes that are not marked slow."""
 
 
 def shapes() -> list[object]:
-    """All of them, as parameters of a test."""
+    """All shapes, as parameters of a test."""
     names = ("turn", "learner", "optimizer", "condition", "locals", "several")
     groups = zip(names, (TURNS, LEARNERS, OPTIMIZERS, CONDITIONS, LOCALS, AGENTS_OF), strict=True)
     marks = {True: [], False: [pytest.mark.slow]}
@@ -646,7 +646,7 @@ def shapes() -> list[object]:
 
 
 def converted(text: str) -> Conversion:
-    """The conversion, with the permutations that the original draws, and its order of arithmetic."""
+    """The conversion with the original's permutations and order of arithmetic."""
     return convert(text, ignore=["shuffle", "evaluate-once"])
 
 
@@ -665,7 +665,7 @@ def test_shape(shape: Shape, monkeypatch: pytest.MonkeyPatch) -> None:
     before = printed(text)
     assert before
     assert printed(made.source) == before
-    assert bool(made.options) == ("compile" in applied)  # no flags where nothing is compiled
+    assert bool(made.options) == ("compile" in applied)  # no flags if nothing is compiled
     if not made.options:
         return
     monkeypatch.setattr(torch, "compile", lambda function, **options: function)
@@ -674,7 +674,7 @@ def test_shape(shape: Shape, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("parts", SEEN, ids=lambda parts: parts["report"])
-def test_all_names_are_seen(parts: dict[str, str]) -> None:
+def test_lookups_in_locals_are_refused(parts: dict[str, str]) -> None:
     (found,) = convert(script({**QUIET, "loop": "for turn in range(3):", **parts}, spare=True)).errors
     assert found.code == "LC005"
     assert "locals() sees all names" in found.message
@@ -712,7 +712,7 @@ def test_an_update_of_no_policy_stays(source: str) -> None:
     assert found.code == "LC004"
 
 
-def test_what_asks_for_its_class_stays_in_the_method() -> None:
+def test_a_method_that_uses_super_stays() -> None:
     text = LEARNER.replace("<base>", "(Paced)").replace("pg_loss + 0.5", "super().pace() * pg_loss + 0.5")
     paced = "class Paced:\n    def pace(self):\n        return 2.0\n\n\n"
     parts = learner(functions=paced + text + "\n", collect=STEPPED * 2)
@@ -722,7 +722,7 @@ def test_what_asks_for_its_class_stays_in_the_method() -> None:
     assert "uses super" in found.message
 
 
-def test_the_update_alone_is_told() -> None:
+def test_a_warning_if_only_the_update_is_converted() -> None:
     made = convert(script({**QUIET, "loop": "for turn in range(3):", **learner(collect=STEPPED * 2)}, spare=True))
     (found,) = [d for d in made.warnings if d.code == "LC102"]
     assert "only the update is converted: the environment is stepped here in collect" in found.message

@@ -1,4 +1,4 @@
-"""Tensor, array or neither known, wherever an expression stands."""
+"""Whether an expression is a tensor, an array, or unknown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from transformer.values.arrays import KnownArrays
 
 
 def kind(value: str, above: str = "", functions: str = "") -> str | None:
-    """What a value behind the update is known to be."""
+    """The kind of a value below the update."""
     made = state(report=more("report", f"{above}\nseen = {value}"), functions=functions and f"{functions}\n\n\n")
     return KnownArrays(made.roles).kind(valued(made, "seen"))
 
@@ -54,7 +54,7 @@ def test_arrays(value: str) -> None:
         "math.sqrt(2)",
     ],
 )
-def test_what_may_be_anything(value: str) -> None:
+def test_unknown_values(value: str) -> None:
     assert kind(value) is None
 
 
@@ -83,7 +83,7 @@ MOVE = "def move(x, scale=1):\n    seen = x + 0\n    return seen"
 
 
 def parameter(calls: str, function: str = MOVE) -> str | None:
-    """What the parameter of a function is known to be."""
+    """The kind of a function's parameter."""
     made = state(report=more("report", calls), functions=f"{function}\n\n\n")
     return KnownArrays(made.roles).kind(valued(made, "seen"))
 

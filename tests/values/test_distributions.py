@@ -8,7 +8,7 @@ from transformer.conversion.first_state import read, recognise
 from transformer.values.networks.distributions import may_make
 
 VALUES = (golden.FIXTURES / "deep_q.py").read_text(encoding="utf-8")
-"""Learns values alone."""
+"""It learns values only."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What draws the bits of a distribution's sample in one line."""
+"""Draws of distributions that one line of torch gives with the same bits."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MADE = "Categorical(logits=logits)"
 
 
 def draw(*edits: tuple[str, str]) -> str | None:
-    """The expression for the draw of the script, edited."""
+    """The expression that draws the bits of the edited script's sample."""
     code = SCRIPT
     for old, new in edits:
         assert old in code
@@ -57,7 +57,7 @@ def draw(*edits: tuple[str, str]) -> str | None:
         (("        return probs", "        print(self.actor.parameters())\n        return probs"),),
     ],
 )
-def test_draws_whose_parameter_lies_row_by_row(edits: tuple[tuple[str, str], ...]) -> None:
+def test_draws_in_one_line(edits: tuple[tuple[str, str], ...]) -> None:
     drawn = draw(*edits)
     assert drawn is not None and "probs" in drawn
     ast.parse(drawn, mode="eval")
@@ -92,7 +92,7 @@ def test_draws_whose_parameter_lies_row_by_row(edits: tuple[tuple[str, str], ...
         (("    def act", "    def actor(self, x):\n        return x.T\n\n    def act"),),
     ],
 )
-def test_what_is_not_known_to(edits: tuple[tuple[str, str], ...]) -> None:
+def test_other_draws(edits: tuple[tuple[str, str], ...]) -> None:
     assert draw(*edits) is None
 
 

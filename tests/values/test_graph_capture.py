@@ -1,4 +1,4 @@
-"""Which functions can be captured and replayed, and what speaks against it."""
+"""Which functions CUDA graphs can capture, and what prevents it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ STEPPING = f"{PARTS['agent']}\n\n    def step(self, x):\n        return x"
 
 
 def obstacle(body: str, name: str = "work", **parts: str) -> str | None:
-    """What speaks against capturing a function of the script."""
+    """What prevents the capture of a function of the script."""
     functions = f"{HEAD}def {name}(x, config, scale=1):\n{textwrap.indent(body, '    ')}\n\n\n"
     made = state(**{"functions": functions, "optimizer": OPTIMIZER, **parts})
     return Capture(made.roles).obstacle(made.tree.definition(name))
@@ -80,7 +80,7 @@ def obstacle(body: str, name: str = "work", **parts: str) -> str | None:
         "if scale is None:\n    raise ValueError(x.item())\nreturn x",
     ],
 )
-def test_what_runs_on_the_device_alone(body: str) -> None:
+def test_device_code(body: str) -> None:
     assert obstacle(body, stdlib="import math") is None
 
 
@@ -99,7 +99,7 @@ def test_a_part_of_a_network_is_called(made: str, unknown: bool) -> None:
     assert bool(obstacle("return agent.critic(x)", **called)) is unknown
 
 
-def test_a_network_s_method_of_an_optimizer_s_name() -> None:
+def test_a_networks_method_named_as_an_optimizers() -> None:
     assert obstacle("optimizer.step()\noptimizer.zero_grad()", agent=STEPPING) is None
 
 
@@ -128,11 +128,11 @@ def test_a_network_s_method_of_an_optimizer_s_name() -> None:
         ("return x * iteration", "reads iteration, which the training loop binds"),
     ],
 )
-def test_what_does_not(body: str, said: str) -> None:
+def test_host_code(body: str, said: str) -> None:
     assert said in (obstacle(body) or "")
 
 
-def test_what_the_training_changes() -> None:
+def test_values_that_training_changes() -> None:
     limits = {"setup": PARTS["setup"] + "\nlimits = {'a': 1}"}
     assert obstacle("return x * limits['a']", **limits) is None
     assert "reads limits['a'], which line" in (
@@ -146,14 +146,14 @@ def test_what_the_training_changes() -> None:
     )
 
 
-def test_a_method_of_a_class_that_is_derived_from_another_file_s() -> None:
+def test_a_method_of_a_class_with_a_foreign_base() -> None:
     made = state(functions=HEAD, third_party="from other import Base")
     (work,) = (n for n in made.tree.classes["Tool"].body)
     assert "Tool is derived from Base" in (Capture(made.roles).obstacle(work) or "")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("own", ["self", "this"])
-def test_parts_are_looked_into_whatever_a_method_calls_its_object(own: str) -> None:
+def test_parts_are_analysed_whatever_self_is_called(own: str) -> None:
     part = "class Part(nn.Module):\n    def forward(self, x):\n        return x * x.sum().item()\n\n\n"
     agent = PARTS["agent"].replace("self.critic = nn", "self.part = Part()\n        self.critic = nn")
     agent = (part + agent.replace("return self.critic(x)", "return self.part(x)")).replace("self", own)

@@ -1,4 +1,4 @@
-"""Results of update() have no autograd graph: what could tell, below it, leaves the update where it is."""
+"""Results of update() lose their autograd graph, so the update stays where the code below could notice."""
 
 import pytest
 import torch
@@ -103,17 +103,17 @@ def of_update(report: str) -> object:
 
 
 @pytest.mark.parametrize("report", VALUES_ALONE)
-def test_values_are_all_that_is_taken(report: str) -> None:
+def test_code_that_takes_values_only(report: str) -> None:
     assert not isinstance(of_update(report), Skipped)
 
 
 STRANGE = PARTS["minibatch"].replace("((newvalue.view(-1)", "torch.mean(strange.errors(newvalue.view(-1)")
 STRANGE = STRANGE.replace("** 2).mean()", "** 2)")
-"""A loss that a library makes of it, which may be anything."""
+"""A loss made by a library: its type is unknown."""
 
 
 @pytest.mark.parametrize("report", VALUES_ALONE[:3])
-def test_values_of_what_is_not_known_are_all_that_is_taken(report: str) -> None:
+def test_code_that_takes_values_of_an_unknown_loss(report: str) -> None:
     parts = {"third_party": "import strange", "minibatch": STRANGE, "report": PARTS["report"] + "\n" + report}
     outcome = turn("update", script(parts)).outcome
     assert not isinstance(outcome, Skipped), outcome.reason
@@ -134,7 +134,7 @@ def test_values_of_what_is_not_known_are_all_that_is_taken(report: str) -> None:
         "total = 0\ntotal += v_loss\nprint(total)",
     ],
 )
-def test_what_is_not_known_is_followed_no_further(report: str) -> None:
+def test_an_unknown_loss_is_not_followed(report: str) -> None:
     parts = {"third_party": "import strange", "minibatch": STRANGE, "report": PARTS["report"] + "\n" + report}
     outcome = turn("update", script(parts)).outcome
     assert isinstance(outcome, Skipped)
@@ -142,7 +142,7 @@ def test_what_is_not_known_is_followed_no_further(report: str) -> None:
 
 
 @pytest.mark.parametrize("report", TELLS)
-def test_what_tells_that_there_is_a_graph(report: str) -> None:
+def test_code_that_shows_the_graph(report: str) -> None:
     outcome = of_update(report)
     assert isinstance(outcome, Skipped)
     assert "which results of update" in outcome.reason

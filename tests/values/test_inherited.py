@@ -1,4 +1,4 @@
-"""A network derived from a base class of the file: what it inherits counts where it runs, and only there."""
+"""A network with a base class in the file: an inherited method counts where it runs, and only there."""
 
 import pytest
 from golden import FIXTURES
@@ -44,5 +44,5 @@ def test_it_acts_without_gradients(edits: tuple[tuple[str, str], ...]) -> None:
     ],
     ids=["an inherited method sets an attribute", "forward() sets one", "an inherited method keeps what it is given"],
 )
-def test_it_does_not_where_what_runs_may_keep_a_graph(edits: tuple[tuple[str, str], ...]) -> None:
+def test_it_does_not_if_a_method_may_keep_a_graph(edits: tuple[tuple[str, str], ...]) -> None:
     assert not acts_without_gradients(*edits)

@@ -1,4 +1,4 @@
-"""What is known of networks: which of them change in nothing but their parameters' values."""
+"""Which networks are steady: they change only in the values of their parameters."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ COOL = "args.clip_coef *= 0.9"
 
 
 def reason(**parts: str) -> str | None:
-    """Why the skeleton's network, with these parts, is not known to be steady; None where it is."""
-    if "def extra(" in parts.get("agent", ""):  # a method that is never called is not looked at
+    """Why the skeleton's network, with these parts, is not known to be steady; None if it is."""
+    if "def extra(" in parts.get("agent", ""):  # methods that nothing calls are ignored
         parts.setdefault("before_loop", "agent.extra(next_obs)")
     state = read(script(parts), 120)
     state = recognise(state)
@@ -27,31 +27,31 @@ def reason(**parts: str) -> str | None:
 
 
 def kept(value: str) -> dict[str, str]:
-    """An attribute that the network keeps, and computes with."""
+    """A network that keeps a value as an attribute and computes with it."""
     agent = AGENT.replace(INIT, f"{INIT}        self.kept = {value}\n", 1)
     return {"agent": agent}
 
 
 def built(lines: str, functions: str = "", **more: str) -> dict[str, str]:
-    """A constructor that does more."""
+    """A network whose constructor runs more lines."""
     inside = lines.replace("\n", "\n        ")
     return {"agent": functions + AGENT.replace(INIT, f"{INIT}        {inside}\n", 1), **more}
 
 
 def given_size() -> str:
-    """The network, which keeps what it is given."""
+    """A network that keeps its constructor's argument."""
     return AGENT.replace("def __init__(self):", "def __init__(self, size):").replace(
         INIT, f"{INIT}        self.size = size\n", 1
     )
 
 
 def method(body: str) -> dict[str, str]:
-    """A method of the network."""
+    """A network with one more method."""
     return {"agent": f"{AGENT}\n\n    def extra(self, x):\n        {body}\n"}
 
 
 UNCALLED = "\n\n    def load(self, path):\n        self.load_state_dict(torch.load(path))\n"
-"""A method that would be a reason, were it run."""
+"""A method that would be a reason if it ran."""
 
 STEADY = {
     "as it is": {},
@@ -192,7 +192,7 @@ def test_an_expression_may_be_long() -> None:
 
 
 @pytest.mark.parametrize("name", STEADY)
-def test_what_is_known_to_be_steady(name: str) -> None:
+def test_steady(name: str) -> None:
     assert reason(**STEADY[name]) is None
 
 
@@ -467,19 +467,19 @@ CHANGING = {
 
 
 @pytest.mark.parametrize("name", CHANGING)
-def test_what_is_not_known_to_be_steady(name: str) -> None:
+def test_not_known_to_be_steady(name: str) -> None:
     assert reason(**CHANGING[name]) is not None
 
 
 def restructured(**parts: str) -> str | None:
-    """Why the parameters of the skeleton's network may become others; None where they stay."""
+    """Why parameters of the skeleton's network may be replaced; None if they stay."""
     return recognise(read(script(parts), 120)).history.restructured.get("agent")
 
 
 BUILT = AGENT.replace(INIT, f"{INIT}        self.build()\n", 1) + (
     "\n\n    def build(self):\n        self.more = nn.Linear(2, 2)\n"
 )
-"""A constructor that leaves a part to a method."""
+"""A constructor that calls a method to make a layer."""
 SAVING = "\n\n    def write(self):\n        torch.save(self.actor.state_dict(), 'a')\n"
 OTHER = f"{PARTS['make_agent']}\nother = Agent()"
 CHOSEN = "with torch.no_grad():\n    net = other if args.seed else agent\n"
@@ -591,13 +591,13 @@ def test_parameters_that_stay(parts: dict[str, str]) -> None:
         ),
     ],
 )
-def test_parameters_that_may_become_others(parts: dict[str, str], why: str) -> None:
+def test_parameters_that_may_be_replaced(parts: dict[str, str], why: str) -> None:
     found = restructured(**parts)
     assert found is not None
     assert why in found
 
 
-def test_each_of_two_networks_is_told_of_a_part_that_is_not_known() -> None:
+def test_both_networks_report_an_unknown_part() -> None:
     part = "class Part(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.f = print\n\n\n"
     agent = kept("Part()")["agent"]
     optimizer = "optimizer = optim.Adam([*agent.parameters(), *other.parameters()], lr=args.learning_rate, eps=1e-5)"
@@ -614,7 +614,7 @@ def test_each_of_two_networks_is_told_of_a_part_that_is_not_known() -> None:
         "grow(agent)\ngrow(other)",
     ],
 )
-def test_each_of_two_networks_is_told_of_a_use_of_both(head: str) -> None:
+def test_both_networks_report_a_use_of_both(head: str) -> None:
     parts = {
         "functions": "def grow(net):\n    net.critic.append(nn.Identity())\n\n\n",
         "make_agent": f"other = Agent()\n{PARTS['make_agent']}",

@@ -1,4 +1,4 @@
-"""Which parameters a loss reaches in every minibatch: what it does not is told, and what it does is not held back."""
+"""Parameters that a loss reaches in every minibatch, and the message about those that it does not."""
 
 import textwrap
 
@@ -14,7 +14,7 @@ REPORT = {"report": "print(iteration, global_step, v_loss.item(), pg_loss.item()
 
 
 def minibatch(code: str, **parts: str) -> dict[str, str]:
-    """The script with another loss; both parts of it are printed."""
+    """The script with another loss; the report prints both of its terms."""
     return {**PLAIN, **REPORT, "minibatch": edited("minibatch", LOSS, code), **parts}
 
 
@@ -45,13 +45,13 @@ SCALED = (
     .replace("entropy(), self.critic(x)", "entropy(), self.critic(x) + 0 * torch.trace(self.scale.expand(1, 1))")
 )
 HARMLESS = "\n".join(f"if args.seed > {i}:\n    entropy = entropy * {i + 1}" for i in range(10))
-"""Ten conditions that are ways to the same parameters."""
+"""Ten conditions; with each outcome, the loss reaches the same parameters."""
 
 SAME = "def same(x):\n    return x\n\n\ndef stopped(x):\n    return x.detach()\n\n\n"
 
 
 def given(init: str, made: str, value: str) -> dict[str, str]:
-    """An agent that keeps something else with which it computes the value."""
+    """An agent that computes the value with one more attribute."""
     agent = PARTS["agent"].replace("def __init__(self)", f"def __init__(self{init})")
     agent = agent.replace("        self.actor =", textwrap.indent(made, 8 * " ") + "\n        self.actor =", 1)
     return {"functions": SAME, "agent": agent.replace("self.critic(x)", value)}
@@ -139,7 +139,7 @@ STEPS = (
         return self.critic(x)
 """
 )
-"""A network with a method of the name that optimizers and environments have."""
+"""A network with a method named as those of optimizers and environments."""
 NET = """\
         def net(out):
             return nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, out))
@@ -148,7 +148,7 @@ NET = """\
 """
 NESTED = "\n".join(line for line in PARTS["agent"].splitlines() if "nn.Sequential" not in line)
 NESTED = NESTED.replace("super().__init__()\n", f"super().__init__()\n{NET}")
-"""Layers that a function within __init__() makes."""
+"""A function inside __init__() makes the layers."""
 
 
 @pytest.mark.parametrize(
@@ -168,15 +168,15 @@ NESTED = NESTED.replace("super().__init__()\n", f"super().__init__()\n{NET}")
         minibatch("loss = total(pg_loss, v_loss, True)", functions=TOTAL),
         minibatch("loss = torch.stack([pg_loss, v_loss]).sum()"),
         minibatch("loss = torch.max(pg_loss, v_loss) + torch.where(v_loss > 1, v_loss, 2 * v_loss)"),
-        # The entropy is for the log; its parameters are those of the log-probabilities
+        # The entropy is only logged; its parameters are those of the log-probabilities
         minibatch("loss = pg_loss + v_loss", report="print(iteration, entropy.mean().item())"),
         minibatch(f"{HARMLESS}\n{LOSS}"),
         minibatch(f"{LOSS}\nlogs = entropy if args.seed else entropy"),
         minibatch(f"{POLICY} + nn.Softplus()(v_loss)"),
-        minibatch(f"{POLICY} + v_loss.round()"),  # a gradient of zeros is one
+        minibatch(f"{POLICY} + v_loss.round()"),  # a gradient of zeros counts
         minibatch(f"{POLICY} + torch.FloatTensor(v_loss) + torch.logaddexp(v_loss, v_loss)"),
         minibatch(LOSS, agent=SCALED),
-        # What a method computes and nobody is given, eager code and compiled code leave without a gradient
+        # A method that nothing calls: its parameters get no gradient in eager or compiled code
         minibatch(LOSS, agent=HEAD),
         minibatch(
             LOSS,
@@ -219,7 +219,7 @@ def test_an_update_whose_loss_reaches_all_is_one_graph(parts: dict[str, str]) ->
         "a function within",
     ],
 )
-def test_what_an_object_may_have_been_given_is_not_known(init: str, made: str, value: str) -> None:
+def test_an_attribute_of_several_values_is_unknown(init: str, made: str, value: str) -> None:
     conversion = convert(script(minibatch(LOSS, **given(init, made, value))), select=CHOSEN)
     outcome = next(step.outcome for step in conversion.steps if step.transform.name == "one-graph")
     assert isinstance(outcome, Skipped), outcome

@@ -1,4 +1,4 @@
-"""What a call of a network returns: rows, a tensor; where its methods say so."""
+"""What a call of a network returns, rows or tensors, if its methods tell."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INIT = "super().__init__()\n"
 
 
 def results(body: str, call: str = "agent.extra(obs)", kept: str = "") -> Results:
-    """A call of one more method of the network, which has one more attribute."""
+    """A call of an added method of the network, which also has one more attribute."""
     agent = AGENT.replace(INIT, f"{INIT}        self.more = {kept}\n") if kept else AGENT
     inside = body.replace("\n", "\n        ")
     agent += f"\n\n    def extra(self, x, y=None):\n        {inside}\n\n    def same(self, x):\n        return x"
@@ -25,7 +25,7 @@ def results(body: str, call: str = "agent.extra(obs)", kept: str = "") -> Result
     return Results(made.roles, found)
 
 
-def test_calls_of_what_is_not_in_the_file() -> None:
+def test_calls_of_unknown_methods() -> None:
     unknown = results("return x", "unknown(obs)")
     assert unknown.called == (None, None)
     assert unknown.has_rows(None) and unknown.is_tensor(None)
@@ -75,7 +75,7 @@ def test_tensors(body: str, tensor: bool) -> None:
 @pytest.mark.parametrize(("place", "tensor"), [(0, True), (1, False)])
 def test_tensors_among_others(place: int, tensor: bool) -> None:
     assert results("return x, Categorical(logits=x)").is_tensor(place, 2) is tensor
-    assert results("return x, Categorical(logits=x), 1").is_tensor(place, 2)  # another number of them: nothing is known
+    assert results("return x, Categorical(logits=x), 1").is_tensor(place, 2)  # another number of results: unknown
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_distribution(body: str, place: int | None, distribution: bool) -> Non
         ("criterion = nn.Linear(2, 1)\ncriterion(a)", ""),
     ],
 )
-def test_a_loss_that_the_script_has_made(code: str, function: str) -> None:
+def test_losses_made_by_the_script(code: str, function: str) -> None:
     tree = Tree(f"from torch import nn\n{code}\n")
     (call,) = (n for n in tree.of(ast.Call) if ast.unparse(n).endswith(("(a, b)", "(a)")))
     assert loss_called(tree, call.func) == (f"torch.nn.functional.{function}" if function else "")

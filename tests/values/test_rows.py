@@ -1,4 +1,4 @@
-"""What may mix the rows of a batch in a network's method, or is not worth computing again."""
+"""What may mix the rows of a batch in a network's method, or is too small to evaluate for all steps at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ INIT = "super().__init__()\n"
 
 
 def agent(method: str = "return x", kept: str = "", base: str = "nn.Module") -> str:
-    """The network with one more method, and one more attribute."""
+    """The network with one more method and attribute."""
     text = AGENT.replace(INIT, f"{INIT}        self.more = {kept}\n") if kept else AGENT
     return text.replace("nn.Module", base, 1) + f"\n\n    def extra(self, x):\n        {method}"
 
@@ -98,11 +98,11 @@ def test_each_row_by_itself(method: str, kept: str, functions: str) -> None:
         ("return self.more(x)", "unknown(2)", "makes it with unknown()"),
     ],
 )
-def test_what_may_mix_them(method: str, kept: str, said: str) -> None:
+def test_mixed_rows(method: str, kept: str, said: str) -> None:
     assert said in (obstacle(agent(method, kept)) or "")
 
 
-def test_what_a_function_makes() -> None:
+def test_layers_made_by_a_function() -> None:
     norm = "def norm():\n    return nn.Sequential(nn.BatchNorm1d(2))\n\n\n"
     assert "makes a nn.BatchNorm1d" in (obstacle(norm + agent("return self.more(x)", "norm()")) or "")
     mean = NODE.replace("self.layer(x)", "self.layer(x).mean(0)")
@@ -120,7 +120,7 @@ def test_what_a_function_makes() -> None:
         ("act=nn.Tanh", "act=nn.Dropout", "mlp([2, 3, 2])"),
     ],
 )
-def test_a_layer_by_a_parameter_that_is_not_known(old: str, new: str, kept: str) -> None:
+def test_a_layer_of_an_unknown_class(old: str, new: str, kept: str) -> None:
     helper = MLP.replace(old, new) if old else MLP
     assert "act()" in (obstacle(helper + agent("return self.more(x)", kept)) or "").replace("makes a act,", "act()")
     network = agent(kept=kept).replace("self.actor(x)", "self.actor(self.more(x))")
@@ -129,19 +129,19 @@ def test_a_layer_by_a_parameter_that_is_not_known(old: str, new: str, kept: str)
 
 
 @pytest.mark.parametrize("kept", ["mlp([2, 3, 2])", "mlp([2, 3, 2], nn.ReLU)"])
-def test_a_network_of_layers_by_a_parameter(kept: str) -> None:
+def test_a_layer_whose_class_is_a_parameter(kept: str) -> None:
     network = agent(kept=kept).replace("self.actor(x)", "self.actor(self.more(x))")
     conversion = convert(script({"agent": MLP + network}))
     applied = {s.transform.name for s in conversion.steps if isinstance(s.outcome, Applied)}
     assert applied >= {"evaluate-once", "one-graph", "cudagraphs"}
 
 
-def test_what_is_not_in_the_file() -> None:
+def test_classes_of_other_files() -> None:
     assert "derived from Base" in (obstacle(agent(base="Base"), functions="Base = nn.Module\n\n\n") or "")
     assert "has no method forward of its own" in (obstacle(AGENT, "forward") or "")
 
 
 @pytest.mark.parametrize(("kept", "above"), [("Node(2)", NODE), ("nest(2)", NEST)])
-def test_networks_that_are_made_of_their_own_kind(kept: str, above: str) -> None:
+def test_networks_that_contain_their_own_class(kept: str, above: str) -> None:
     network = agent(kept=kept).replace("self.actor(x)", "self.actor(self.more(x))")
     assert convert(script({"agent": above + network})).converted

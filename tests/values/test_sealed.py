@@ -1,4 +1,4 @@
-"""What may change a network, or its methods, without naming them."""
+"""Code that may change a network or its methods without naming them."""
 
 import pytest
 
@@ -26,6 +26,6 @@ HEAD = "import torch\nnet = torch.nn.Sequential(torch.nn.Linear(1, 1))\n"
         ("net(x).cpu()", False),
     ],
 )
-def test_what_reaches_a_part_under_no_name(code: str, found: bool) -> None:
+def test_access_without_names(code: str, found: bool) -> None:
     roles = Roles(Tree(HEAD + code), History(original=HEAD + code))
     assert (overlooked(roles, []) is not None) == found

@@ -1,4 +1,4 @@
-"""How many dimensions and rows tensors of the training have, where their making says so."""
+"""Ranks and numbers of rows of training's tensors, where the code that makes them shows these."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROWS = "args.num_steps"
 
 
 def shape(value: str, above: str = "", part: str = "advantages") -> tuple[int | None, str | None]:
-    """The rank of a value below a part of the training, and its rows."""
+    """The rank and the rows of a value below a part of the training."""
     made = state(**{part: more(part, f"{above}\nseen = {value}")})
     shapes = Shapes(made.roles)
     return shapes.rank(valued(made, "seen")), shapes.rows(valued(made, "seen"))
@@ -109,7 +109,7 @@ def estimate(rewards, values, n):
         ("unknown", "unknown"),
     ],
 )
-def test_sizes_in_the_training_s_own_names(size: str, text: str) -> None:
+def test_sizes_in_training(size: str, text: str) -> None:
     made = state(advantages=more("advantages", f"seen = {size}"))
     assert Shapes(made.roles).spelled(valued(made, "seen")) == text
 

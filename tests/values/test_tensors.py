@@ -1,4 +1,4 @@
-"""Tensor or not: the answer does not depend on earlier questions."""
+"""Which expressions are tensors; the order of questions does not matter."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ for _ in range(2):
 
 @pytest.mark.parametrize("asked", ["high middle low", "low middle high", "middle high low"])
 @pytest.mark.parametrize("tensors", [True, False])
-def test_names_that_are_made_of_each_other(asked: str, tensors: bool) -> None:
+def test_names_defined_by_each_other(asked: str, tensors: bool) -> None:
     code = CYCLE.replace("0.5", "high") if tensors else CYCLE
     made = state(begin=PARTS["begin"] + code)
     shown = next(s for s in ast.walk(made.tree.root) if isinstance(s, ast.Expr) and "print(high" in ast.unparse(s))
@@ -80,12 +80,12 @@ def test_expressions(value: str, tensor: bool) -> None:
         ("dist = Categorical", "dist.sample()", False),
     ],
 )
-def test_what_distributions_return(made: str, value: str, tensor: bool) -> None:
+def test_results_of_distributions(made: str, value: str, tensor: bool) -> None:
     built = state(report=more("report", f"{made}\nseen = {value}"))
     assert built.roles.get(Tensors).tensor(valued(built, "seen")) is tensor
 
 
-def test_what_an_environment_of_tensors_returns() -> None:
+def test_results_of_a_tensor_environment() -> None:
     made = state(report=more("report", "seen = torch_envs.step(action)\nother = torch_envs.reset()"))
     made = made.knowing(replace(made.history, tensor_env="torch_envs"))
     known = made.roles.get(Tensors)

@@ -1,4 +1,4 @@
-"""Where analyses once disagreed about torch: what is known, and what is not and must not be."""
+"""Facts about torch on which analyses once disagreed: what is known, and what must stay unknown."""
 
 from __future__ import annotations
 
@@ -84,13 +84,13 @@ def test_float32(value: str) -> None:
         "torch.zeros(2).max(0)",
     ],
 )
-def test_what_is_not_known_to_be_float32(value: str) -> None:
+def test_not_known_to_be_float32(value: str) -> None:
     assert not single(value)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("rows", [1, 2, 16])
-def test_layers_of_which_it_is_said_compute_the_same_without_gradients(rows: int, threads: int) -> None:
+def test_layers_compute_the_same_without_gradients(rows: int, threads: int) -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:

@@ -1,4 +1,4 @@
-"""A statement is run again only where what it read has changed: no more is found where all are, again and again."""
+"""The interpreter reruns a statement only if what it read has changed; rerunning all of them must find nothing more."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LATE = {
     "what a pattern takes apart": ("match box:\n    case [x]:\n        pass", "box.append(torch.zeros(1))"),
     "what is inside": ("model = nn.Sequential(box[0])(key)", "box.append(nn.Identity())"),
 }
-"""A statement, and what changes what it reads."""
+"""A statement, and a line that changes what it reads."""
 AROUND = """\
 import copy
 import torch
@@ -54,11 +54,11 @@ def around():
 {statement}
 around()
 """
-"""What changes it is called by unknown code, which is the last to be known."""
+"""Unknown code, which is analysed last, calls what changes it."""
 
 
 def found(roles: Roles) -> list[object]:
-    """What running a script in the abstract finds."""
+    """All that the abstract run of a script finds."""
 
     def of(thing: Thing | None) -> object:
         return thing and (thing.kind, thing.node, thing.context, thing.name, *map(of, thing.of))
@@ -82,10 +82,10 @@ def check(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("file", slow_but_each(12, SCRIPTS), ids=lambda file: f"{file.parent.name}/{file.stem}")
-def test_no_more_is_found_where_all_are_run_again(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rerunning_everything_finds_nothing_more(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check(file.read_text(encoding="utf-8"), monkeypatch)
 
 
 @pytest.mark.parametrize(("statement", "late"), LATE.values(), ids=LATE.keys())
-def test_what_is_found_last(statement: str, late: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_late_changes(statement: str, late: str, monkeypatch: pytest.MonkeyPatch) -> None:
     check(AROUND.format(statement=statement, late=late.replace("\n", "\n        ")), monkeypatch)

@@ -1,4 +1,4 @@
-"""What calls do on the host, and which values are numbers there, judged from the text alone."""
+"""What calls do on the host, and which values are host numbers, judged by the text alone."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def what(call: str) -> str | None:
         "torch.distributions.Normal(x, y)",
     ],
 )
-def test_what_runs_on_the_device_alone(call: str) -> None:
+def test_device_calls(call: str) -> None:
     assert what(call) is None
 
 
@@ -61,14 +61,14 @@ def test_what_runs_on_the_device_alone(call: str) -> None:
         ("torch.equal(x, y)", "whose result the host reads"),
         ("torch.nonzero(x)", "size depends on a tensor's values"),
         ("torch.where(x)", "size depends on a tensor's values"),
-        # of Categoricals it writes where a probability is zero, which waits for how many these are
+        # For Categoricals it writes where a probability is zero, and waits to know how many there are
         ("torch.distributions.kl_divergence(p, q)", "not known to run only on the device"),
         ("torch.distributions.kl.kl_divergence(p, q)", "not known to run only on the device"),
         ("torch.lobpcg(x)", "not known to run only on the device"),
         ("torch.nn.functional.grid_sample(x, y)", "not known to run only on the device"),
     ],
 )
-def test_what_works_on_the_host(call: str, said: str) -> None:
+def test_host_calls(call: str, said: str) -> None:
     assert said in (what(call) or "")
 
 
@@ -94,7 +94,7 @@ def test_dtypes_and_devices_of_the_host(text: str, host: bool) -> None:
     ("text", "host"),
     [("torch.tensor(x)", True), ("torch.arange(3)", True), ("torch.arange(3, device=d)", False), ("x", False)],
 )
-def test_tensors_that_are_left_on_the_host(text: str, host: bool) -> None:
+def test_tensors_that_stay_on_the_host(text: str, host: bool) -> None:
     assert makes_on_host(*parsed(text)) is host
 
 
@@ -112,7 +112,7 @@ def test_numbers_of_the_host(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["x", "x[0]", "self.scale", "f(1)", "x.sum()", "math.sqrt(x)", "x * 2", "(1, x)", "lambda: 1"]
 )
-def test_what_may_be_a_tensor(text: str) -> None:
+def test_no_numbers_of_the_host(text: str) -> None:
     assert not is_host_number(*parsed(text))
 
 

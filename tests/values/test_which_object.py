@@ -62,7 +62,7 @@ def may_run(text: str, line: str = "pass", below: str = "pass") -> bool:
 
 
 @pytest.mark.parametrize("line", ["self.__dict__.update(given)", "vars(self).update(given)", "self.__dict__['a'] = 1"])
-def test_what_a_dict_of_attributes_is_given_is_an_attribute(line: str) -> None:
+def test_entries_of_the_attribute_dict_are_attributes(line: str) -> None:
     assert may_run("agent.train()", line)
     assert not may_run("agent.net.train()", line)
 
@@ -84,18 +84,18 @@ def test_what_a_dict_of_attributes_is_given_is_an_attribute(line: str) -> None:
         "for agent.net in [agent]: pass",
     ],
 )
-def test_another_object_may_be_set_by_any_name(below: str) -> None:
+def test_an_attribute_may_be_set_by_any_name(below: str) -> None:
     assert may_run("agent.net.train()", below=below)
 
 
-def test_what_is_set_by_other_names_stays_apart() -> None:
+def test_other_attributes_stay_apart() -> None:
     below = (
         "def give(**given):\n    vars(agent).update(given, a=agent)\noptions.c = agent\ngive(b=agent, **vars(options))"
     )
     assert not may_run("agent.net.train()", "self.__dict__.update(given)", below)
 
 
-def test_what_texts_format_is_not_given_away() -> None:
+def test_formatting_an_object_gives_nothing_away() -> None:
     tree, world = world_of(below="text = '{} {}'.format(agent, options.lr)")
     assert world.is_known(world.of(call_of(tree, "agent.train()").value))  # type: ignore[attr-defined]
 
@@ -107,7 +107,7 @@ def test_what_texts_format_is_not_given_away() -> None:
         ("class Sub(Agent):\n    pass\nagent = Sub()", True),
         ("other, agent = Other(), Agent()", True),
         ("class Sub(Agent):\n    def train(self):\n        pass\nagent = Sub()", False),
-        ("agent = agent if options.x else other", True),  # which has no such method
+        ("agent = agent if options.x else other", True),  # Other has no such method
         ("Other.train = print\nagent = agent if options.x else other", False),
         ("Agent.train = print", False),
         ("agent.train = print", False),
@@ -128,18 +128,15 @@ def test_modules_and_tensors() -> None:
 
 @pytest.mark.parametrize("order", ["agent, other", "other, agent"])
 @pytest.mark.parametrize("made", ["def give(): return x\n    return give", "return lambda: x"])
-def test_what_functions_made_in_several_places_have_around_them(made: str, order: str) -> None:
+def test_closures_made_in_several_places(made: str, order: str) -> None:
     several = ", ".join(f"once({name})" for name in order.split(", "))
     tree, world = world_of(below=f"def once(x):\n    {made}\nfor one in [{several}]:\n    held = one()\nheld.train()")
     held = call_of(tree, "held.train()").value  # type: ignore[attr-defined]
     assert {t.of[0].node for t in world.of(held)} == {tree.classes["Agent"], tree.classes["Other"]}
 
 
-def test_what_a_library_makes() -> None:
-    _, below = (
-        "",
-        "d = torch.distributions.Normal(agent.net(torch.ones(2)), 1)\ns = d.sample()\nboth = (s, d)\nd, s, both",
-    )
+def test_objects_made_by_a_library() -> None:
+    below = "d = torch.distributions.Normal(agent.net(torch.ones(2)), 1)\ns = d.sample()\nboth = (s, d)\nd, s, both"
     tree, world = world_of(below=below)
     found = {
         n.id: world.may_be_made_by(n, "torch.distributions.") for n in tree.of(ast.Name) if isinstance(n.ctx, ast.Load)
@@ -171,7 +168,7 @@ def test_modules_may_hold_themselves(below: str) -> None:
         ("torch.FloatTensor([kept])", {"tensor"}),
     ],
 )
-def test_what_is_made_of_what_a_container_holds(text: str, kinds: set[str]) -> None:
+def test_values_made_of_a_containers_elements(text: str, kinds: set[str]) -> None:
     below = f"import numpy as np\nkept = torch.zeros(3)\nresult = {text}\nresult.sum()"
     tree, world = world_of(below=below)
     result = next(n.func.value for n in tree.of(ast.Call) if ast.unparse(n) == "result.sum()")  # type: ignore[attr-defined]

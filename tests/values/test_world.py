@@ -1,4 +1,4 @@
-"""What holds an object from turn to turn, under which other name, and what changes it: seen by the effects of code."""
+"""What keeps an object from turn to turn, its other names, and what changes it, according to the effects of code."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def roles_of(parts: dict[str, str]) -> Roles:
 
 
 def outlives(line: str, held: str = "values") -> bool:
-    """Whether a line below the advantages lets a buffer's memory outlive the turn."""
+    """Whether a line below the advantages keeps a buffer's memory beyond the turn."""
     roles = roles_of({"flatten": f"{FLATTEN}\n{line}"})
     world = roles.get(World)
     buffer = next(b for b in find_buffers(roles) if b.name == held)
@@ -158,7 +158,7 @@ def outlives(line: str, held: str = "values") -> bool:
         "envs.values = b_values",
     ],
 )
-def test_what_keeps_a_buffer(line: str) -> None:
+def test_kept_buffers(line: str) -> None:
     assert outlives(line)
 
 
@@ -185,7 +185,7 @@ def test_what_keeps_a_buffer(line: str) -> None:
         "values.newest = 1",
     ],
 )
-def test_what_keeps_no_buffer(line: str) -> None:
+def test_buffers_that_are_not_kept(line: str) -> None:
     assert not outlives(line)
 
 
@@ -247,7 +247,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize(("line", "changed"), CHANGES.items(), ids=list(CHANGES))
-def test_what_changes_an_action(line: str, changed: bool) -> None:
+def test_changes_of_an_action(line: str, changed: bool) -> None:
     parts = {"record": f"{PARTS['record']}\n{line}"}
     roles = roles_of({**parts, "functions": DEFINED + "\ndef spoil(x):\n    x[0] = 1\n\n"})
     assert roles.rollout is not None
@@ -271,7 +271,7 @@ RESETS = {
 
 
 @pytest.mark.parametrize(("line", "reset"), RESETS.items(), ids=list(RESETS))
-def test_what_gives_an_option_another_value(line: str, reset: bool) -> None:
+def test_changes_of_an_option(line: str, reset: bool) -> None:
     smaller = "\ndef smaller(options):\n    options.minibatch_size = 1\n\n"
     roles = roles_of({"metrics": f"{PARTS['metrics']}\n{line}", "functions": DEFINED + smaller})
     sizes = (n for n in roles.tree.of(ast.Attribute) if ast.unparse(n) == "args.minibatch_size")
@@ -282,8 +282,8 @@ def test_what_gives_an_option_another_value(line: str, reset: bool) -> None:
 
 
 @pytest.mark.parametrize("layer", ["nn.Linear(2, sink.get())", "nn.ModuleList([sink.get()])"])
-def test_a_layer_holds_none_of_the_numbers_that_it_is_made_of(layer: str) -> None:
-    """What makes zeros of the gradients of a network reaches the options through unknown objects, if it holds some."""
+def test_a_layer_does_not_hold_its_size(layer: str) -> None:
+    """If a layer held a number from an unknown object, clipping its gradients might change the options."""
     agent = PARTS["agent"].replace("self.actor =", f"self.other = {layer}\n        self.actor =")
     roles = roles_of({"agent": agent, "functions": DEFINED, "setup": f"{PARTS['setup']}\nsink.put(args)"})
     size = next(n for n in roles.tree.of(ast.Attribute) if ast.unparse(n) == "args.minibatch_size")
@@ -303,7 +303,7 @@ def drawn(distribution, deep=False):
 
 
 @pytest.mark.parametrize("line", ["sink.put(drawn)", "sink.put(Agent)", "sink.put([agent])"])
-def test_what_unknown_code_calls_is_told_from_what_the_training_calls(line: str) -> None:
+def test_calls_by_unknown_code_stay_apart(line: str) -> None:
     parts = {"agent": PARTS["agent"].replace("probs.sample()", "drawn(probs)"), "functions": DEFINED + CALLED_BY_OTHERS}
     roles = roles_of({**parts, "setup": f"{PARTS['setup']}\n{line}"})
     assert roles.rollout is not None
@@ -334,7 +334,7 @@ def test_what_unknown_code_calls_is_told_from_what_the_training_calls(line: str)
         ("value.to(device)", "queue.Queue().put(value)", False),
         ("value", "make()(value)", False),
         ("info", "", False),
-        ("torch.from_numpy(envs.state)", "", False),  # which the environment changes
+        ("torch.from_numpy(envs.state)", "", False),  # the environment changes its state
         ("torch.from_numpy(envs.state).float()", "", False),
         ("torch.Tensor(envs.state).to(device)", "", False),
         ("torch.as_tensor(envs.state)[None].contiguous().cpu()", "", False),
@@ -346,7 +346,7 @@ def test_what_unknown_code_calls_is_told_from_what_the_training_calls(line: str)
         ("np.zeros(2)", "torch.from_numpy(looked_at).double().neg_()", False),
     ],
 )
-def test_what_a_step_may_write_into(value: str, also: str, alone: bool) -> None:
+def test_values_that_a_step_may_write_into(value: str, also: str, alone: bool) -> None:
     roles = roles_of({"record": f"{PARTS['record']}\nlooked_at = {value}\n{also}"})
     assert roles.rollout is not None
     stmts = (s for s in roles.rollout.body if isinstance(s, ast.Assign))
@@ -355,7 +355,7 @@ def test_what_a_step_may_write_into(value: str, also: str, alone: bool) -> None:
 
 
 @pytest.mark.parametrize(("value", "alone"), [("value", False), ("value.mean()", True), ("value.view(-1)", False)])
-def test_nobody_holds_what_is_computed_of_an_unknown_networks_result(value: str, alone: bool) -> None:
+def test_an_unknown_network_does_not_hold_what_is_computed(value: str, alone: bool) -> None:
     agent = PARTS["agent"].replace("self.critic = ", "self.critic = queue.Queue().get()  # ")
     roles = roles_of({"agent": agent, "record": f"{PARTS['record']}\nlooked_at = {value}"})
     assert roles.rollout is not None
@@ -388,7 +388,7 @@ def test_a_layer_that_renormalizes_its_parameter_changes_it(options: str, stays:
         ("print(agent.actor[0].weight.sum())", "loss.backward()", True),
         ("print(agent.actor[0].weight.sum())", "optimizer.step()", False),
         ("print(agent.actor[0].weight.sum())", "keep(agent)\nprint()", True),
-        ("print(agent.actor[0].weight.grad)", "print()", False),  # whoever computes gradients need not be seen
+        ("print(agent.actor[0].weight.grad)", "print()", False),  # code that computes gradients may be unseen
         ("print(v_loss.grad_fn)", "loss.backward()", False),
         ("print(args.seed)", "args.seed += 1", False),
         ("print(args.seed)", "vars(args).update(seed=2)", False),
@@ -399,7 +399,7 @@ def test_a_layer_that_renormalizes_its_parameter_changes_it(options: str, stays:
         ("print(optimizer.param_groups[0]['lr'])", "optimizer.step()", False),
     ],
 )
-def test_what_code_reads_past_which_it_is_moved(read: str, past: str, stays: bool) -> None:
+def test_code_that_reads_otherwise_when_it_is_moved(read: str, past: str, stays: bool) -> None:
     metrics = f"{PARTS['metrics']}\n{read}\n{past}"
     roles = roles_of({"metrics": metrics, "functions": DEFINED, "setup": f"{PARTS['setup']}\nglobal_step = 0"})
     assert roles.minibatch_loop is not None
@@ -410,7 +410,7 @@ def test_what_code_reads_past_which_it_is_moved(read: str, past: str, stays: boo
 
 
 @pytest.mark.parametrize("name", ["in_methods", "several_agents", "acts_into_memory", "recurrent_lstm"])
-def test_all_is_found_although_a_statement_runs_again_only_where_what_it_read_has_changed(name: str) -> None:
+def test_rerunning_all_frames_finds_nothing_more(name: str) -> None:
     roles = recognise(read(FIXTURES.joinpath(f"{name}.py").read_text(encoding="utf-8"), 120)).roles
     code = Interpreter(roles)
     found = code.heap.version, {**code.values}
@@ -420,8 +420,8 @@ def test_all_is_found_although_a_statement_runs_again_only_where_what_it_read_ha
     assert (code.heap.version, code.values) == found
 
 
-def test_what_a_call_does_is_told_in_the_same_order_in_each_process() -> None:
-    """The first thing found is the reason; sets have another order in each process."""
+def test_effects_of_a_call_are_in_a_fixed_order() -> None:
+    """The first effect found is the reason, and the order of a set differs between processes."""
     tamper = (
         "def tamper(x):\n    args.num_steps = 1\n    unseen(args)\n    global glow\n    glow = x\n    PAST.append(x)"
     )
@@ -442,7 +442,7 @@ UNCALLED = {
 
 
 def uncalled(parts: dict[str, str], **further: str) -> Roles:
-    """A training that nothing of the file calls."""
+    """A training in functions that nothing in the file calls."""
     text = script({"functions": DEFINED, "stdlib": "import collections\nimport queue", **further})
     head, _, body = text.partition('if __name__ == "__main__":\n')
     main = parts["main"]
@@ -458,7 +458,7 @@ def uncalled(parts: dict[str, str], **further: str) -> Roles:
     [("", False), ("values.mul_(2)", True), ("sink.put(values)\nsink.get()", True), ("b_values[0] = 0", True)],
     ids=["nothing", "in place", "by a queue", "through a view"],
 )
-def test_a_training_that_nothing_calls_does_what_it_says(parts: dict[str, str], line: str, held: bool) -> None:
+def test_a_training_that_nothing_calls(parts: dict[str, str], line: str, held: bool) -> None:
     roles = uncalled(parts, flatten=f"{FLATTEN}\n{line}")
     world = roles.get(World)
     buffer = next(b for b in find_buffers(roles) if b.name == "values")
@@ -466,6 +466,6 @@ def test_a_training_that_nothing_calls_does_what_it_says(parts: dict[str, str], 
     assert (world.changes(world.of(buffer.call), rest) is not None) is held
 
 
-def test_memory_that_is_not_known_may_be_changed() -> None:
+def test_unknown_memory_may_change() -> None:
     roles = roles_of({})
     assert roles.get(World).changes((), roles.phases.loop.body) is not None
