@@ -15,7 +15,7 @@ def toy_script(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def all_are_forked(runs_forked: None) -> None:
-    """For all tests here."""
+    """Fork the runs of all tests in this folder."""
 
 
 @pytest.fixture(scope="session")

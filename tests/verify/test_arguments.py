@@ -1,4 +1,4 @@
-"""What a script prints of its arguments, without those that the conversion added."""
+"""The arguments that a script prints, without those that the conversion added."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def test_missing_optimizer_step_action_and_line(toy_recording: Recording) -> Non
         assert found == {"optimizer": "optimizer step 4", "action": "action 7", "print": "line 4"}
 
 
-def test_the_place_and_the_amount_of_a_parameters_difference(toy_recording: Recording) -> None:
+def test_place_and_size_of_a_parameters_difference(toy_recording: Recording) -> None:
     step = toy_recording.steps[2]
     name = "Agent.actor.weight"
     weight = step.tensors[name].values

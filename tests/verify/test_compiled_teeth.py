@@ -1,4 +1,4 @@
-"""Wrong conversions that compute otherwise only where they are compiled: the check of compiled functions tells them."""
+"""Conversions that are wrong only when compiled: the check of compiled functions catches them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WRONG = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("title", WRONG)
-def test_what_is_compiled_though_it_must_not_be(title: str, tmp_path: Path) -> None:
+def test_an_update_compiled_though_it_must_not_be(title: str, tmp_path: Path) -> None:
     parts, told = WRONG[title]
     path = tmp_path / "ppo.py"
     path.write_text(script(parts), encoding="utf-8")
@@ -66,7 +66,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
-def test_what_is_compiled_wrongly_behind_a_branch_that_a_usual_run_does_not_take() -> None:
+def test_a_compiler_that_is_wrong_in_a_rare_branch() -> None:
     fixture = golden.FIXTURES / "gymnasium_continuous.py"
     given = tuple("--total-timesteps 768 --num-envs 2 --num-steps 128 --num-minibatches 4 --update-epochs 2".split())
     source = convert(fixture.read_text(encoding="utf-8")).source

@@ -1,4 +1,4 @@
-"""Several processes against one that averages their gradients by hand, and conversions broken on purpose."""
+"""Two processes equal one that averages their gradients by hand; conversions broken on purpose do not."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from transformer.verify.run import Run, RunFailed
 
 LIMIT = 240.0
 STOP = "\n    if b_actions.mean() > 0.5:\n        break"
-"""Ends the epochs, where more than half of the actions are pushes to the right."""
+"""Ends the epochs if more than half of the actions are pushes to the right."""
 SCRIPT = script({"minibatches": PARTS["minibatches"] + STOP})
 SHARED = ("--num-envs", "4", "--minibatch-size", "8")
 SHARE = ("--num-envs", "2", "--minibatch-size", "4")
@@ -49,7 +49,7 @@ def broken(old: str, new: str, source: str = "") -> str:
 
 
 @pytest.mark.slow
-def test_two_processes_are_one_by_hand(tmp_path: Path) -> None:
+def test_two_processes_equal_one_by_hand(tmp_path: Path) -> None:
     ranks = ranks_of(tmp_path)
     assert alike("2 ranks", ranks).status == "equal"
     reference = by_hand(tmp_path)
@@ -78,12 +78,12 @@ def test_broken_on_purpose(old: str, new: str, finding: str, tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_each_decides_alone(tmp_path: Path) -> None:
-    """Ranks that leave the epochs apart take different steps, or one waits for another that is gone."""
+def test_ranks_that_decide_alone(tmp_path: Path) -> None:
+    """Ranks that leave the epochs one by one take different steps, or wait for a rank that has ended."""
     try:
         check = alike("2 ranks", ranks_of(tmp_path, broken("rank_mean(b_actions.mean()) >", "b_actions.mean() >")))
     except RunFailed:
-        return  # a check that failed
+        return  # such a run is a failed check
     assert check.status == "different"
 
 
@@ -95,8 +95,8 @@ def test_a_sum_is_no_mean(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_another_start(tmp_path: Path) -> None:
-    """Without seeds, each process makes other networks, unless they are sent."""
+def test_networks_without_seeds(tmp_path: Path) -> None:
+    """Without seeds, each process makes another network, unless rank 0 sends its own."""
     source = "".join(line for line in SCRIPT.splitlines(keepends=True) if "seed(args.seed)" not in line)
     converted = convert(source, distribute=True).source
     assert alike("2 ranks", ranks_of(tmp_path, converted)).status == "equal"

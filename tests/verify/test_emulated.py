@@ -1,4 +1,4 @@
-"""A run on the emulated CUDA device: what is there, and why a script may end on it."""
+"""Runs on the emulated CUDA device: what it provides, and why a script may end there."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ torch.backends.cudnn.m.is_available = lambda: True
 torch.backends.cudnn.m._init = lambda: torch.cuda.get_device_capability() > (7, 5)
 torch.cuda.get_device_properties = no_driver
 """
-"""What stands at the top of a script to have torch's build for the CPU answer as its build for CUDA does."""
+"""Makes torch's CPU build answer as a CUDA build does; it goes to the top of a script."""
 
 
 @pytest.mark.parametrize("more", ["", "torch.nn.LSTM(2, 2).to(device)", "torch.cuda.get_device_capability()[0] >= 8"])
@@ -57,7 +57,7 @@ def test_a_build_for_cuda_without_a_driver(more: str, tmp_path: Path) -> None:
     assert there.versions["cuda"] and len(there.steps) > 0
 
 
-@pytest.mark.null_cuda  # torch's build for CUDA must not ask for a driver
+@pytest.mark.null_cuda  # a CUDA build of torch must not ask for a driver
 @pytest.mark.slow
 def test_a_training_there(tmp_path: Path) -> None:
     there = record_run(run(tmp_path, *ON_CUDA), emulated=True)

@@ -1,4 +1,4 @@
-"""The emulated CUDA device refuses what CUDA refuses, and computes what the CPU does."""
+"""The emulated CUDA device refuses what CUDA refuses, and computes what the CPU computes."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def cuda() -> Iterator[None]:
 
 
 def on_device(*values: float) -> torch.Tensor:
-    """A tensor there, made without waiting for it."""
+    """A tensor on the device, made without a wait."""
     return torch.tensor(values).to("cuda", non_blocking=True)
 
 
 def kinds() -> dict[str, int]:
-    """How often the host has waited, by kind."""
+    """The number of times the host has waited, by kind."""
     return {place.partition(":")[0]: count for place, count in emulated_device.waits.items()}
 
 
@@ -58,15 +58,15 @@ def halve(x: torch.Tensor, index: Any) -> list[float]:
 
 
 @pytest.mark.parametrize("index", [[0, 2], [True, False, True], (slice(None), [1]), ([0, 1], [1, 0])])
-def test_written_lists_of_indices_mean_what_they_mean_on_the_host(index: Any) -> None:
+def test_lists_of_indices_mean_the_same(index: Any) -> None:
     host = torch.arange(1.0, 7.0).reshape(3, 2)
     assert halve(host.clone().to("cuda"), index) == halve(host.clone(), index) != halve(host.clone(), slice(None))
 
 
-def test_values_that_are_lost_are_not_computed_with() -> None:
+def test_lost_values_are_refused() -> None:
     x = on_device(1.0, 2.0)
     with torch._C.DisableTorchFunction(), pytest.raises(NotImplementedError, match="lost"):
-        x[[0]] = 0.0  # torch's C++ makes a tensor on "meta" of the list
+        x[[0]] = 0.0  # torch's C++ makes a "meta" tensor of the list
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_values_that_are_lost_are_not_computed_with() -> None:
         lambda: on_device(1.0) * torch.tensor(2.0),
     ],
 )
-def test_what_is_there(make: Any) -> None:
+def test_supported(make: Any) -> None:
     assert isinstance(made := make(), DeviceTensor)
     assert (made.device.type, made.is_cuda, made.cpu().device.type) == ("cuda", True, "cpu")
 
@@ -99,7 +99,7 @@ def test_what_is_there(make: Any) -> None:
         (RuntimeError, lambda x, host: x.pin_memory()),
     ],
 )
-def test_what_cuda_refuses(error: type[Exception], do: Any) -> None:
+def test_refused_as_on_cuda(error: type[Exception], do: Any) -> None:
     with pytest.raises(error):
         do(on_device(1.0, 0.0), torch.ones(2))
 
@@ -115,7 +115,7 @@ def test_what_cuda_refuses(error: type[Exception], do: Any) -> None:
         (False, lambda x: x.missing),
     ],
 )
-def test_what_is_not_emulated_is_told_from_mistakes(short: bool, do: Any) -> None:
+def test_not_emulated_is_no_mistake(short: bool, do: Any) -> None:
     with pytest.raises(Exception) as raised:
         do(on_device(1.0, 0.0))
     assert falls_short(raised.value) == short
@@ -152,7 +152,7 @@ def test_where_the_host_waits(kind: str, do: Any) -> None:
     assert kinds() == {kind: 1}
 
 
-def test_where_it_does_not() -> None:
+def test_where_the_host_does_not_wait() -> None:
     x = on_device(1.0, 2.0)
     x.copy_(torch.zeros(2), non_blocking=True)
     (x * 2 + torch.tensor(1.0)).clone().sum()
@@ -160,7 +160,7 @@ def test_where_it_does_not() -> None:
     assert kinds() == {}
 
 
-def test_a_replay_repeats_what_is_done_there_and_nothing_else() -> None:
+def test_a_replay_repeats_only_device_code() -> None:
     x, host, python = on_device(1.0), torch.tensor(1.0), []
     graph = Graph()
     with capturing(graph):
@@ -169,20 +169,20 @@ def test_a_replay_repeats_what_is_done_there_and_nothing_else() -> None:
     assert x.item() == 1  # a capture computes nothing
     host.fill_(100)
     graph.replay()
-    assert (x.item(), result.item(), python) == (2, 3, [1])  # the host's number is the captured one
+    assert (x.item(), result.item(), python) == (2, 3, [1])  # the replay uses the host's number at the capture
     graph.replay()
     assert (x.item(), result.item()) == (4, 5)
 
 
 @pytest.mark.parametrize("do", [lambda x: x.item(), lambda x: x.cpu(), lambda x: x.copy_(torch.zeros(1))])
-def test_what_no_graph_can_hold(do: Any) -> None:
+def test_host_copies_in_a_capture(do: Any) -> None:
     x = on_device(1.0)
     with pytest.raises(Devices, match="captur"), capturing(Graph()):
         do(x)
 
 
 class Descent(torch.optim.Optimizer):
-    """Gradient descent whose capturable steps are `slip` times as long as others."""
+    """Gradient descent with capturable steps `slip` times as long as others."""
 
     slip = 1.0
 
@@ -197,7 +197,7 @@ class Descent(torch.optim.Optimizer):
 
 
 @pytest.mark.parametrize("slip", [1.0, 1.5])
-def test_a_capturable_step_is_taken_as_an_ordinary_one(slip: float, tmp_path: Path) -> None:
+def test_capturable_steps_equal_ordinary_ones(slip: float, tmp_path: Path) -> None:
     journal = Journal(tmp_path, 0)
     steps, parameter = EagerSteps(journal), nn.Parameter(on_device(1.0, 2.0))
     parameter.grad = on_device(0.5, 0.5)

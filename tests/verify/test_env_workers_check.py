@@ -1,4 +1,4 @@
-"""The check with environments in worker processes: what stands behind --env-workers is compared with the original."""
+"""Environments in worker processes: the check compares them with the original."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_its_option_is_found() -> None:
     assert find_flags(convert(ORIGINAL.read_text()).source).options([WORKERS]) is None
 
 
-def test_forked_processes_see_the_counts_that_clocks_are_made_of(tmp_path: Path) -> None:
+def test_forked_processes_share_the_counts_of_clocks(tmp_path: Path) -> None:
     journal, (reading, writing) = Journal(tmp_path, 0), os.pipe()
     journal.note_env_step()
     go, told = os.pipe()
@@ -48,7 +48,7 @@ def test_forked_processes_see_the_counts_that_clocks_are_made_of(tmp_path: Path)
     os.waitpid(child, 0)
 
 
-def test_what_a_vector_environment_does_inside_is_its_own(tmp_path: Path) -> None:
+def test_inner_environments_are_not_recorded(tmp_path: Path) -> None:
     path, seen = tmp_path / "script.py", list[str]()
     path.write_text(
         "class VectorEnv:\n    def reset(self): pass\n\n\n"
@@ -82,7 +82,7 @@ def test_vector_environments_are_one_kind(tmp_path: Path) -> None:
 
 
 def checks(source: str, *args: str) -> dict[str, tuple[str, str]]:
-    """Status, and the first finding or the reason, of each check."""
+    """The status of each check, with its first finding or its reason."""
     task = Task(Run(ORIGINAL, args), source, iterations=1, up_to=FLAGS_OFF, other_arguments=False)
     return {r.name: (r.status, "".join(r.findings[:1]) or r.reason) for r in verify(task).checks}
 

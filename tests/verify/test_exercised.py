@@ -1,4 +1,4 @@
-"""Which ways of the training code a run took, and what is named where it took not all of them."""
+"""Which branches of the training code a run took, and how those that it did not take are named."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ X = "x = torch.tensor([0.5, 1.0, 1.5])"
 
 
 def sites_of_run(script: str) -> list[Site]:
-    """Run a script that needs an `env`, and a `loss` that can go backward; returns what was seen of it."""
+    """The sites of a run of a script that uses `env`, and `loss` with its backward()."""
     journal = MagicMock()
     exercised = Exercised(journal)
     tree = ast.parse(script)
@@ -45,7 +45,7 @@ def sites_of_run(script: str) -> list[Site]:
 
 
 def named(*body: str) -> list[str]:
-    """What is named of a training loop with these lines, without the numbers of lines."""
+    """What is named, without line numbers, for a training loop with these lines."""
     text = textwrap.indent("\n".join(body), "    ")
     return [sentence.partition(": ")[2] for sentence in not_exercised(sites_of_run(LOOP.format(body=text)))]
 
@@ -87,7 +87,7 @@ def test_maxima(call: str, missing: str) -> None:
 
 
 @pytest.mark.parametrize("call", ["torch.max(x)", "torch.max(x, 0)", "x.max(i - i)", "x.min(dim=0)", "max([1, 2])"])
-def test_what_is_no_maximum_of_two(call: str) -> None:
+def test_no_maximum_of_two(call: str) -> None:
     assert named(X, call) == []
 
 
@@ -123,7 +123,7 @@ def test_conditions_and_exits() -> None:
     assert named("match i:", "    case 9:", "        pass", "    case _:", "        pass") == ["case 9 was never taken"]
 
 
-def test_what_lies_on_a_way_not_taken_is_not_named_beside_it() -> None:
+def test_code_in_a_branch_not_taken_is_not_named() -> None:
     assert named(X, "if i > 8:", "    torch.clamp(x, 0, 9)", "    if x: break") == ["if i > 8 was never true"]
 
 
@@ -165,7 +165,7 @@ report()
     assert sites_of_run(script.replace("loss.backward()", "pass")) == []
 
 
-def test_what_a_compiler_reads_is_left_alone() -> None:
+def test_compiled_code_is_not_watched() -> None:
     assert sites_of_run(LOOP.format(body="    if i > 8: torch.compile(step)")) == []
 
 

@@ -1,4 +1,4 @@
-"""What modules beside a script do is its own doing, and is seen in the same way once they stand in it."""
+"""Modules beside a script are recorded, whether they stay files or their code is in the script."""
 
 from pathlib import Path
 
@@ -43,7 +43,7 @@ def test_steps_of_a_module_beside_the_script_are_recorded(script: Path) -> None:
     assert compare(recording, whole) == ()
 
 
-def test_a_file_that_is_converted_along_is_compared(script: Path) -> None:
+def test_a_converted_module_is_compared(script: Path) -> None:
     _, conversion = convert_script(str(script), [script.with_name("helper.py")])
     assert conversion.converted
     assert "def evaluate" in conversion.source
@@ -62,5 +62,5 @@ def test_installed_packages_are_left_alone(tmp_path: Path) -> None:
     begin = f"import sys\nsys.path.append({str(installed)!r})\nfrom helper import evaluate\n"
     path.write_text(begin + source)
     assert len(record_run(Run(path), stepwise=True).actions) == 80
-    given = Run(path, together=(installed / "helper.py",))  # unless they are said to be the script's own
+    given = Run(path, together=(installed / "helper.py",))  # unless they are named as part of the script
     assert len(record_run(given, stepwise=True).actions) == 80 + 2 * 5

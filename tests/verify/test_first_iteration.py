@@ -1,4 +1,4 @@
-"""The first iteration's log of a compiled run is compared with the original's, but for what tells the time."""
+"""A compiled run's log of the first iteration equals the original's, except for values that tell the time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FIRST, LATER = Moment(4, 2), Moment(5, 2)
 
 
 def log(loss: float = 1.0, line: str = "update 0: loss 1.0", speed: float = 8.0, later: float = 1.0) -> Log:
-    """A log in which the speed depends on the clock."""
+    """A log whose speed depends on the clock."""
     scalars = (
         Scalar(FIRST, "loss", 8, loss),
         Scalar(FIRST, "speed", 8, speed),
@@ -51,7 +51,7 @@ def other_clock(original: Recording) -> Recording:
         (replace(log(), prints=()), ["printed line 1 in the first iteration", "printed line 2 in the first"]),
     ],
 )
-def test_what_is_found(original: Recording, other_clock: Recording, changed: Log, findings: list[str]) -> None:
+def test_findings(original: Recording, other_clock: Recording, changed: Log, findings: list[str]) -> None:
     found = compare_first_log(original, other_clock, replace(changed, actions=original.actions[:4]))
     assert len(found.findings) == len(findings)
     assert all(a.startswith(b) for a, b in zip(found.findings, findings, strict=True)), found.findings

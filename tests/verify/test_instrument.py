@@ -1,4 +1,4 @@
-"""Which calls of a script are taken for steps of an environment."""
+"""Which calls of a script count as environment steps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from transformer.verify.harness.instrument import HOOKS_NAME, compile_with_hooks
     ],
 )
 def test_steps_of_an_environment(line: str, counted: bool, tmp_path: Path) -> None:
-    """An agent that is told of a step is no environment: a conversion may put what it does in its place."""
+    """An agent told of a step is no environment: a conversion may replace the call by the method's body."""
     script = tmp_path / "train.py"
     script.write_text(f"state = action = 0\n{line}\n")
     seen = list[Any]()

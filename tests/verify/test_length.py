@@ -1,4 +1,4 @@
-"""A script is made to train for a few iterations by its own option, whatever that is called."""
+"""A script trains for a few iterations by its own option, whatever the name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TYRO = edited(" * (1 - update / args.updates)", "", TYRO)
 TYRO = edited("obs = torch.tensor(next_obs)\n", "obs = torch.tensor(next_obs)\n            done += 2\n", TYRO)
 TYRO = edited('        print(f"update {update}: loss {loss.item()}")\n', "", TYRO)
 TYRO = edited("(update + 1) * 8", "done", TYRO)
-"""The toy with another parser and a loop that counts environment steps."""
+"""The toy with another parser, and a loop that counts environment steps."""
 
 CONSTANT = edited("range(args.updates)", "range(2000)")
 CONSTANT = edited(" * (1 - update / args.updates)", "", CONSTANT)

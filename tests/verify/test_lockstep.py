@@ -1,4 +1,4 @@
-"""Functions made fast in a wrong way, as CUDA graphs are known to go wrong, are told from right ones."""
+"""Compiled functions that are wrong in the ways CUDA graphs can be are told from right ones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CALLS = 12
 
 
 class Graph:
-    """A CUDA graph as seen from outside: after the warm-up, every call reads and writes the same memory."""
+    """A CUDA graph seen from outside: after the warm-up, every call reads and writes the same memory."""
 
     def __init__(
         self, function: Callable[..., Any], *, copies_inputs: bool = True, clones_outputs: bool = True
@@ -55,7 +55,7 @@ class Graph:
 
 
 class Training:
-    """A policy and an update of one small network."""
+    """A small network with a policy and an update."""
 
     def __init__(self) -> None:
         torch.manual_seed(0)
@@ -68,7 +68,7 @@ class Training:
             return torch.normal(mean, 0.5), mean
 
     def greedy_noise(self, obs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The same noise at each call, as a graph that does not advance its generator."""
+        """The same noise at each call: a graph that does not advance its generator."""
         with torch.no_grad():
             mean = self.net(obs)
             return mean + torch.tensor([0.3, -0.2]), mean
@@ -87,7 +87,7 @@ def run(
     make_fast: Callable[[Any], Any],
     use: Callable[[int, Any], None] = lambda call, result: None,
 ) -> Lockstep:
-    """Call a checked function with ever new inputs; `use` gets each result."""
+    """Call a checked function with new inputs each time; `use` gets each result."""
     folder.mkdir(exist_ok=True)
     journal = Journal(folder, 0)
     mode = Mode(Job("lockstep", "", [], str(folder), every=5), journal)
@@ -109,7 +109,7 @@ def wrong(lockstep: Lockstep) -> list[str]:
 @pytest.fixture
 def training(monkeypatch: pytest.MonkeyPatch) -> Training:
     made = Training()
-    # a test process has millions of objects to look through
+    # gc would find millions of objects in a test process
     monkeypatch.setattr(tensors, "objects", lambda: [*made.net.modules(), made.optimizer])
     return made
 
@@ -154,7 +154,7 @@ def test_arrays_and_numbers_are_compared(training: Training, tmp_path: Path, mak
     assert wrong(run(tmp_path / "wrong", act, wrong_one))
 
 
-def test_what_returns_and_changes_nothing_is_not_called_equal(training: Training, tmp_path: Path) -> None:
+def test_a_function_without_effects_is_not_called_equal(training: Training, tmp_path: Path) -> None:
     lockstep = run(tmp_path, lambda obs: str(training.net(obs)), lambda function: lambda obs: "something else")
     check = lockstep_check("compiled", lockstep)
     assert (check.status, check.reason[:21]) == ("not run", "not compared: f() cha")
@@ -163,7 +163,7 @@ def test_what_returns_and_changes_nothing_is_not_called_equal(training: Training
 def test_nothing_is_compared_while_a_graph_is_captured(
     training: Training, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A compiled policy that a captured function calls: the comparison would wait for the device."""
+    """A captured function calls a compiled policy; a comparison there would wait for the device."""
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
     assert run(tmp_path, training.policy, Graph).errors == ()
@@ -181,7 +181,7 @@ def test_the_comparison_changes_nothing(tmp_path: Path) -> None:
         assert torch.equal(a, b)
 
 
-def test_random_state_is_the_fast_functions(training: Training, tmp_path: Path) -> None:
+def test_the_compiled_function_leaves_its_random_state(training: Training, tmp_path: Path) -> None:
     plain = Training()
     actions: list[torch.Tensor] = []
     torch.manual_seed(3)
@@ -199,7 +199,7 @@ def test_stale_inputs(training: Training, tmp_path: Path) -> None:
 
 
 def test_stale_parameters(training: Training, tmp_path: Path) -> None:
-    """The graph reads a copy of the parameters that was made when it was captured."""
+    """The graph reads a copy of the parameters made at its capture."""
 
     def captured(policy: Callable[..., Any]) -> Callable[..., Any]:
         copy = Training()
@@ -318,7 +318,7 @@ def test_a_function_never_called_after_its_warm_up_is_not_called_equal(
     assert ("called too rarely" in check.reason) == bool(calls)
 
 
-def test_a_function_that_no_argument_asks_for_is_told(training: Training, tmp_path: Path) -> None:
+def test_a_function_that_no_argument_compiles_is_reported(training: Training, tmp_path: Path) -> None:
     errors = tuple(replace(e, function="policy") for e in run(tmp_path, training.policy, lambda f: f).errors)
     policy, uncalled = Function("policy", 5, 3), Function("update_alpha", 0, 0)
     check = lockstep_check("compiled", Lockstep((policy, uncalled), errors, (), 2, 0.0))
@@ -328,7 +328,7 @@ def test_a_function_that_no_argument_asks_for_is_told(training: Training, tmp_pa
     assert never_called([check, called]) == []
 
 
-def test_both_kinds_of_functions_that_are_not_judged_are_said() -> None:
+def test_both_kinds_of_unchecked_functions_are_reported() -> None:
     idle = (Function("policy", 0, 0), Function("update", 2, 0))
     reason = lockstep_check("cuda-graphs", Lockstep(idle, (), (), 1, 0.0)).reason
     assert reason.index("policy()") < reason.index(". called too rarely") < reason.index("update() (2 calls)")
@@ -339,10 +339,8 @@ def test_where_nothing_was_compiled_nothing_is_judged() -> None:
 
 
 @pytest.mark.parametrize("updating", ["update", "policy"])
-def test_iterations_are_counted_although_the_environment_is_stepped_first(
-    training: Training, tmp_path: Path, updating: str
-) -> None:
-    """Scripts that normalize observations first do so. Calls of the update are counted, or else the rarest calls."""
+def test_iterations_are_counted_after_early_steps(training: Training, tmp_path: Path, updating: str) -> None:
+    """Scripts that normalize observations step first: calls of the update count, or else the rarest calls."""
     journal = Journal(tmp_path, 0)
     mode = Mode(Job("lockstep", "", [], str(tmp_path), every=5), journal)
     policy, rare = (mode.check(f, getattr(training, f), lambda f: f, 1) for f in ("policy", updating))
@@ -357,7 +355,7 @@ def test_iterations_are_counted_although_the_environment_is_stepped_first(
 
 
 def test_each_iterations_first_call_is_compared(training: Training, tmp_path: Path) -> None:
-    """A branch that depends on the iteration may first be taken after the last regular check of a function."""
+    """A branch on the iteration may first be taken after a function's last regular check."""
     third = False
 
     def later(obs: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -386,7 +384,7 @@ FINE = (CallError("update", 1, False, "output", "output", "float32", 1, 0.0, 0.0
 
 
 def again(*iterations: int, guard: str = "0/0: L['g']['betas'][0] == 0.9") -> tuple[Compilation, ...]:
-    """Compilations of update(): the first one, and one for a guard that failed in each of these iterations."""
+    """The first compilation of update(), and one in each of these iterations, where a guard failed."""
     first = Compilation("update", 1, 0, "")
     return first, *(Compilation("update", 1 + 4 * i, i, f"{guard}{i}") for i in iterations)
 
@@ -397,12 +395,12 @@ def again(*iterations: int, guard: str = "0/0: L['g']['betas'][0] == 0.9") -> tu
         (again(1, 2), True),
         (again(0, 1, 2), True),
         (again(1), False),
-        (again(2), False),  # a branch that is taken for the first time
-        (again(0, 1), False),  # and no longer
+        (again(2), False),  # a branch is taken for the first time
+        (again(0, 1), False),  # and not again
         ((*again(1), *again(2, guard="0/0: tensor 'L['mb']' size mismatch at index 0. expected 4")), False),
     ],
 )
-def test_what_is_compiled_to_the_end_of_the_run_is_a_finding(compilations: tuple[Compilation, ...], told: bool) -> None:
+def test_recompiling_until_the_end_is_a_finding(compilations: tuple[Compilation, ...], told: bool) -> None:
     calls = (Function("update", 12, 11),)
     lockstep = Lockstep(calls, FINE, (), 3, 0.0, compilations)
     found = wrong(lockstep)
@@ -410,7 +408,7 @@ def test_what_is_compiled_to_the_end_of_the_run_is_a_finding(compilations: tuple
     assert all("update() is still being compiled at the end of the run" in f and "betas" in f for f in found)
 
 
-def test_what_torch_gave_up_on_is_a_finding() -> None:
+def test_a_function_that_torch_gave_up_on_is_a_finding() -> None:
     lockstep = Lockstep((Function("update", 99, 98),), FINE, (), 90, 0.0, again(*range(1, 8)))
     (found,) = wrong(lockstep)
     assert "update() was compiled 8 times, until torch.compile gave up on it" in found
@@ -434,7 +432,7 @@ def test_compilations_are_counted_with_the_guard_that_failed(tmp_path: Path) -> 
     assert "betas" in second.reason
 
 
-def test_state_finds_parameters_once(training: Training) -> None:
+def test_state_has_each_parameter_once(training: Training) -> None:
     names = [name for name, t in State().tensors.items() if t is training.net.weight]
     assert len(names) == 1
 
@@ -471,8 +469,8 @@ def test_rows_of_all_steps_are_compared_with_those_of_single_steps(centre: str, 
     assert all("output[1]" in f for f in found)
 
 
-def test_what_a_network_keeps_in_python_is_taken_back(training: Training, tmp_path: Path) -> None:
-    """A network that lists what it computed: the eager function must not find what the fast one put there."""
+def test_a_networks_python_state_is_restored(training: Training, tmp_path: Path) -> None:
+    """The network lists its outputs: the eager function must not find those of the compiled one."""
 
     class Keeping(nn.Linear):
         def __init__(self) -> None:
@@ -500,7 +498,7 @@ def test_what_a_network_keeps_in_python_is_taken_back(training: Training, tmp_pa
     assert net.calls == CALLS
 
 
-def test_attributes_and_what_they_hold_are_set_back() -> None:
+def test_attributes_and_their_contents_are_restored() -> None:
     module = nn.Module()
     module.items, module.names, module.count, module.gone = [1], {"a": 1}, 1, None  # type: ignore[assignment]
     before = Attributes([module])
@@ -515,10 +513,10 @@ def test_attributes_and_what_they_hold_are_set_back() -> None:
 
 
 @pytest.mark.parametrize(("noise", "equal"), [(1e-6, True), (1e-3, False)])
-def test_gradients_of_which_rounding_is_left_do_not_count(
+def test_gradients_that_are_only_rounding_do_not_count(
     training: Training, tmp_path: Path, noise: float, equal: bool
 ) -> None:
-    """Adam makes whole steps of gradients that cancel; an input that is next to nothing has such gradients."""
+    """Adam's steps are whole even for gradients that cancel, as those of a tiny input do."""
 
     def seeing(share: float) -> Callable[..., Any]:
         return lambda obs: training.update(torch.cat([obs[:, :2], obs[:, 2:] * share], 1))
@@ -526,8 +524,8 @@ def test_gradients_of_which_rounding_is_left_do_not_count(
     assert (wrong(run(tmp_path, seeing(noise), lambda f: seeing(-noise))) == []) == equal
 
 
-def test_what_is_done_to_parameters_without_gradients_counts(training: Training, tmp_path: Path) -> None:
-    """Adam makes no step of gradients that are zeros: nothing of that is rounding."""
+def test_changes_of_parameters_without_gradients_count(training: Training, tmp_path: Path) -> None:
+    """Adam takes no step for zero gradients: any change there is no rounding."""
 
     def update(obs: torch.Tensor, kept: float = 1.0) -> tuple[torch.Tensor, ...]:
         with torch.no_grad():
@@ -539,7 +537,7 @@ def test_what_is_done_to_parameters_without_gradients_counts(training: Training,
 
 
 @pytest.mark.parametrize("value", [float("nan"), 1.0])
-def test_more_than_a_step_is_no_rounding(training: Training, tmp_path: Path, value: float) -> None:
+def test_more_than_a_step_is_not_rounding(training: Training, tmp_path: Path, value: float) -> None:
     def update(obs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return training.update(torch.cat([obs[:, :2], obs[:, 2:] * 1e-6], 1))
 
@@ -552,7 +550,7 @@ def test_more_than_a_step_is_no_rounding(training: Training, tmp_path: Path, val
     assert wrong(run(tmp_path, update, lambda f: spoiling))
 
 
-def test_counters_among_an_optimizers_settings_are_taken_back(training: Training) -> None:
+def test_counters_in_an_optimizers_settings_are_restored(training: Training) -> None:
     (group,) = training.optimizer.param_groups
     group["steps"] = 1
     found = State()
@@ -565,7 +563,7 @@ def test_counters_among_an_optimizers_settings_are_taken_back(training: Training
     assert group["steps"] == 2
 
 
-def test_networks_made_between_calls_are_taken_back(training: Training, tmp_path: Path) -> None:
+def test_networks_made_between_calls_are_restored(training: Training, tmp_path: Path) -> None:
     """An inner network that is trained for one iteration and thrown away."""
 
     def use(call: int, result: Any) -> None:

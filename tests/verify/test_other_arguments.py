@@ -1,4 +1,4 @@
-"""Other arguments are found by what options do, and as many are kept as the original runs with."""
+"""Other arguments are chosen by what options do; the original decides how many can be used."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ EXIT = Site(
 PLAIN = Site("condition", 6, "if args.plain", "", TWO, frozenset({"true"}), None, None)
 SITES = [CLIP, PARTS, NORM, EXIT, PLAIN]
 EXPECTED = {
-    "--pieces": "5",  # of 12, and one of 4
+    "--pieces": "5",  # five parts of 12, and one of 4
     "--no-plain": "",
     "--far": "1e-05",
     "--longest": "0.02",
@@ -135,7 +135,7 @@ class Args:
     assert arguments(script, sites) == EXPECTED
 
 
-def test_what_is_exercised_already_needs_no_switch_and_no_limit() -> None:
+def test_exercised_branches_need_no_switch_or_limit() -> None:
     sites = [CLIP, PARTS, NORM, *(dataclasses.replace(s, seen=frozenset(TWO)) for s in (EXIT, PLAIN))]
     assert arguments(sites=sites).keys() == EXPECTED.keys() - {"--no-plain", "--far"}
 
@@ -160,7 +160,7 @@ def test_options_are_set_once() -> None:
 
 
 @pytest.mark.parametrize("bad", [set(), {"c"}, {"a", "e"}, set("abcde")])
-def test_what_the_original_does_not_run_with_is_left_out(bad: set[str]) -> None:
+def test_options_that_end_the_original_are_left_out(bad: set[str]) -> None:
     tried: list[str] = []
 
     def run(changes: tuple[tuple[str, ...], ...]) -> str:
@@ -309,7 +309,7 @@ def test_an_original_that_does_not_repeat_itself_with_other_arguments(
 
 
 def off(verification: Verification) -> list[tuple[str, str]]:
-    """What became of the checks with the flags off."""
+    """Names and outcomes of the checks with the flags off."""
     return [(r.name, r.status) for r in verification.checks if r.name.startswith("flags-off")]
 
 
@@ -323,7 +323,7 @@ CALM = Run(
         *("--max-grad-norm", "100", "--target-kl", "1"),
     ),
 )
-"""Nothing is clipped and no epoch ends early."""
+"""Nothing is clipped, and no epoch ends early."""
 
 WRONG = {
     "lower bound of the ratio": ("1 - args.clip_coef", "1 - 2 * args.clip_coef"),
@@ -368,7 +368,7 @@ def test_a_right_conversion_is_equal_with_other_arguments() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mistake", WRONG)
-def test_what_only_other_arguments_exercise(mistake: str) -> None:
+def test_mistakes_that_only_other_arguments_exercise(mistake: str) -> None:
     wrong = edited(*WRONG[mistake], CONVERTED)
     assert is_equal(wrong, other_arguments=False), "or it needs no other arguments"
     assert not is_equal(wrong, other_arguments=True)
@@ -427,7 +427,7 @@ for episode in range(9):
 @pytest.mark.parametrize(
     ("every", "how"), [("args.log_every", "`-- --log-every 1` lets it"), ("20", "with more --iterations it may")]
 )
-def test_where_a_script_would_log_is_told(every: str, how: str) -> None:
+def test_advice_where_a_script_would_log(every: str, how: str) -> None:
     source, options = RARE.replace("<every>", every), [Option("--log-every", "log_every", 50)]
     test = f"episode % {every} == 0"
     site = Site("condition", 5, f"if {test}", "", TWO, frozenset({"false"}), None, None)

@@ -1,4 +1,4 @@
-"""Shuffled indices come from one private stream; everything else stays with the generators."""
+"""Shuffled indices come from a private stream; all other random numbers come from the script's generators."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def stream(monkeypatch: pytest.MonkeyPatch) -> Iterator[Permutations]:
         (torch, "randperm"),
         (random, "shuffle"),
     ]:
-        monkeypatch.setattr(owner, name, getattr(owner, name))  # remembers it
+        monkeypatch.setattr(owner, name, getattr(owner, name))  # so that it is restored
     permutations = Permutations()
     permutations.install()
     return permutations
@@ -82,7 +82,7 @@ def test_sizes_have_streams_of_their_own(stream: Permutations) -> None:
     ],
 )
 @pytest.mark.usefixtures("stream")
-def test_other_shuffling_advances_the_generator_it_is_of(shuffle: Callable[[], Any], generator: str) -> None:
+def test_other_shuffling_advances_its_generator(shuffle: Callable[[], Any], generator: str) -> None:
     before = state_digests()
     shuffle()
     after = state_digests()
@@ -99,5 +99,5 @@ def test_permutations_are_recognised(indices: Any) -> None:
     [np.array([1, 2, 3]), np.array([0, 0]), np.array([[0, 1]]), np.array([]), [], ["a"], [True, False], (0, 1), "ab",
      np.array([0, -1, 1]), np.array([0, 2**40])],
 )  # fmt: skip
-def test_others_are_not(other: Any) -> None:
+def test_other_indices_are_not(other: Any) -> None:
     assert not is_permutation(other)

@@ -51,7 +51,7 @@ ERROR = CallError("policy", 3, True, "output", "output[0]", "float32", 8, 1e-6, 
 
 @pytest.fixture
 def figures(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[tuple[str, str, str]]]:
-    """Title and labels of each panel that was drawn, by the picture's name."""
+    """Title and axis labels of each panel drawn, by the file's name."""
     pytest.importorskip("matplotlib")
     drawn: dict[str, list[tuple[str, str, str]]] = {}
     save = plots._save
@@ -83,20 +83,20 @@ def test_every_plot_is_written(toy_recording: Recording, moved: Recording, tmp_p
     assert all(x and y for panels in figures.values() for _, x, y in panels)
 
 
-def test_what_is_the_same_is_drawn_once(
+def test_equal_plots_are_drawn_once(
     toy_recording: Recording, moved: Recording, tmp_path: Path, figures: Figures
 ) -> None:
     original = dataclasses.replace(toy_recording, scalars=LOGGED)
     checks = tuple(recorded_check(name, original, original, ()) for name in ("flags-off", "flags-on"))
     written = write_report(Verification(checks, original, ()), tmp_path)
-    assert [p.name for p in written] == ["scalars.png"]  # and no parameter differs
+    assert [p.name for p in written] == ["scalars.png"]  # no parameter differs
     other = dataclasses.replace(moved, scalars=LOGGED)
     checks = checks[0], recorded_check("flags-on", original, other, ())
     written = write_report(Verification(checks, original, ()), tmp_path)
     assert [p.name for p in written] == ["scalars.png", "scalars-flags-on.png", "parameters-flags-on.png"]
 
 
-def test_what_tells_the_time_is_found_by_another_clock() -> None:
+def test_plots_that_depend_on_the_clock() -> None:
     fixture = golden.FIXTURES / "gymnasium_continuous.py"
     given = tuple("--total-timesteps 256 --num-envs 2 --num-steps 128 --num-minibatches 4 --update-epochs 1".split())
     task = Task(Run(fixture, given), fixture.read_text(), up_to="flags-off", other_arguments=False, find_timed=True)

@@ -1,4 +1,4 @@
-"""The checks in other arithmetic: not equal to float32, and close to it."""
+"""Checks in other arithmetic: results must differ from float32 and be close to it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_tolerances_of_its_dtype(error: CallError, status: str) -> None:
 
 
 def checks(source: str, tmp_path: Path) -> dict[str, tuple[str, str]]:
-    """Status, and the first finding or the reason, of each check."""
+    """The status of each check, with its first finding or its reason."""
     original = tmp_path / "ppo.py"
     original.write_text(script(), encoding="utf-8")
     task = Task(Run(original), source, iterations=3, up_to=FLAGS_OFF, other_arguments=False, every=1)
@@ -70,9 +70,9 @@ def test_close(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "finding"),
     [
-        # What stands beside autocast is compared with the original
+        # Code outside of autocast is compared with the original
         ("loss = pg_loss", 'loss = (2 if args.precision == "bf16" else 1) * pg_loss', "gradient norm"),
-        # An update whose results are of another dtype
+        # The update's results have another dtype
         ("return super().forward(x.to(self.weight.dtype))", "return super().forward(x)", ""),
         ("torch.bfloat16", "torch.float32", "nothing differs from float32"),
     ],

@@ -1,4 +1,4 @@
-"""Runs that torchrun launches in several processes: each is recorded, compared and checked."""
+"""Runs that torchrun launches in several processes: each process is recorded, compared and checked."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DISTRIBUTED = edited(
         TOY.replace("import torch\n", "import torch\nimport torch.distributed as dist\n", 1),
     ),
 )
-"""The toy, in processes that sum their gradients."""
+"""The toy in processes that sum their gradients."""
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def test_a_difference_in_one_process_names_it(script: Path, original: Recording)
     assert differences[0].where.endswith("of rank 1")
 
 
-def test_the_last_words_are_those_of_the_script(script: Path) -> None:
+def test_the_last_lines_are_those_of_the_script(script: Path) -> None:
     broken = edited("    envs = Walk()\n", '    assert rank == 0, "no walkers"\n    envs = Walk()\n', DISTRIBUTED)
     with pytest.raises(RunFailed) as failure:
         record(script, source=broken, processes=2, timeout=LIMIT)
@@ -99,7 +99,7 @@ PARTING = edited(
         DISTRIBUTED,
     ),
 )
-"""With an option, each process leaves an epoch of its own early; what they send meets what another step has sent."""
+"""With the option, each process leaves its epoch early on its own: what one sends meets another step of the other."""
 COMPILED = edited(
     "    optimizer = ",
     "    if args.compile:\n        agent.actor.forward = torch.compile(agent.actor.forward)\n    optimizer = ",
@@ -107,7 +107,7 @@ COMPILED = edited(
 )
 
 
-def test_no_other_argument_parts_processes(tmp_path: Path) -> None:
+def test_no_argument_that_separates_processes(tmp_path: Path) -> None:
     path = tmp_path / "toy.py"
     path.write_text(PARTING)
     run = Run(path, processes=2, timeout=LIMIT)
@@ -116,7 +116,7 @@ def test_no_other_argument_parts_processes(tmp_path: Path) -> None:
     assert {check.status for check in verification.checks} == {"equal", "not run"}, verification.checks
 
 
-def test_calls_of_processes_that_part_are_not_compared(tmp_path: Path) -> None:
+def test_calls_of_separated_processes_are_not_compared(tmp_path: Path) -> None:
     path = tmp_path / "toy.py"
     path.write_text(COMPILED)
     run = Run(path, ("--most", "0.5"), processes=2, timeout=LIMIT)
@@ -130,7 +130,7 @@ def test_permutations_differ_by_rank() -> None:
     assert Permutations(0).next(50).tolist() != Permutations(1).next(50).tolist()
 
 
-def test_functions_bear_their_rank(tmp_path: Path) -> None:
+def test_functions_name_their_rank(tmp_path: Path) -> None:
     journal = (
         '{"functions": [[[0, 0], "update", 9, 8]], "calls": [], "faults": [[[0, 0], "update", 3, "stale"]], '
         '"iterations": 2, "seconds": 1.0}'

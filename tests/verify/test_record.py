@@ -1,4 +1,4 @@
-"""What the recorder sees of a script, and that it changes nothing of it."""
+"""What the recorder sees of a script; recording changes nothing in it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from transformer.verify import Recording, RunFailed, compare, record
 
 
 def differences(script: Path, reference: Recording, source: str, *args: str) -> list[str]:
-    """Quantities in which `source`, run in the script's place, differs from the reference, as they arise."""
+    """The quantities in which `source` differs from the reference, in the order in which they arise."""
     return [d.quantity for d in compare(reference, record(script, args, source=source))]
 
 
@@ -113,7 +113,7 @@ def test_an_optimizer_of_the_script_that_takes_a_closure_is_no_environment(
 def test_a_change_is_seen(
     toy_script: Path, toy_recording: Recording, edits: list[tuple[str, str]], quantities: list[str]
 ) -> None:
-    """The cause is named first; what follows from it comes later."""
+    """The cause is named first, its consequences later."""
     source = TOY
     for old, new in edits:
         source = edited(old, new, source)
@@ -129,8 +129,8 @@ def test_a_learning_rate_in_a_tensor_is_its_value(toy_script: Path, toy_recordin
     assert differences(toy_script, toy_recording, tensor) == []
 
 
-def test_networks_out_of_the_collectors_view(toy_script: Path, toy_recording: Recording) -> None:
-    """Converted scripts call gc.freeze(), which hides all that exists from gc.get_objects()."""
+def test_networks_hidden_from_gc(toy_script: Path, toy_recording: Recording) -> None:
+    """Converted scripts call gc.freeze(), which hides existing objects from gc.get_objects()."""
     frozen = edited("    obs = torch.zeros(2, 1)\n", "    obs = torch.zeros(2, 1)\n    __import__('gc').freeze()\n")
     assert differences(toy_script, toy_recording, frozen) == []
 
@@ -171,7 +171,7 @@ def test_logged_scalars(toy_script: Path) -> None:
 
 
 def test_wandb_is_recorded(tmp_path: Path) -> None:
-    """A package of wandb's structure: `wandb.log` is the method of a run that `init` makes."""
+    """A package built like wandb: `wandb.log` is a method of the run that `init` makes."""
     (tmp_path / "wandb" / "sdk").mkdir(parents=True)
     (tmp_path / "wandb" / "__init__.py").write_text(
         "from wandb.sdk.wandb_run import Run\ndef init():\n    global log\n    log = Run().log\n"
@@ -206,8 +206,8 @@ def test_dates_are_the_virtual_clocks(tmp_path: Path) -> None:
     ]
 
 
-def test_durations_are_told_in_float32(tmp_path: Path) -> None:
-    """gymnasium keeps the beginnings of episodes so; dates would be minutes apart, and all durations equal."""
+def test_durations_in_float32(tmp_path: Path) -> None:
+    """gymnasium keeps start times in float32, in which dates would be minutes apart and all durations equal."""
     script = tmp_path / "timed.py"
     script.write_text(
         "import time\nimport numpy as np\nimport gymnasium as gym\n"
@@ -217,7 +217,7 @@ def test_durations_are_told_in_float32(tmp_path: Path) -> None:
     assert [p.line for p in record(script).prints] == ["0.003"]
 
 
-def test_files_beside_the_script_are_there_and_nothing_is_left(tmp_path: Path) -> None:
+def test_files_beside_the_script_are_found_and_none_left(tmp_path: Path) -> None:
     (tmp_path / "helper.py").write_text("VALUE = 5\n")
     script = tmp_path / "main.py"
     script.write_text(
@@ -231,7 +231,7 @@ def test_files_beside_the_script_are_there_and_nothing_is_left(tmp_path: Path) -
 
 
 def test_a_file_named_after_the_time_by_a_module_beside_the_script(tmp_path: Path) -> None:
-    """The script and gyms see the harness's clock, other modules the real one."""
+    """The script and gym see the harness's clock, other modules the real one."""
     (tmp_path / "helper.py").write_text(
         "import time\nfrom pathlib import Path\n"
         "def make():\n    Path(f'run_{int(time.time())}').touch()\n    Path('run_1234567890').touch()\n"
@@ -243,7 +243,7 @@ def test_a_file_named_after_the_time_by_a_module_beside_the_script(tmp_path: Pat
 
 @pytest.mark.slow
 def test_tensors_among_an_optimizers_settings(toy_script: Path, toy_recording: Recording) -> None:
-    """An optimizer may be told of more tensors than its parameters."""
+    """An optimizer's settings may hold tensors that are no parameters."""
     told = edited(
         ", lr=1e-2)\n", ", lr=1e-2)\n    optimizer.param_groups[0]['old'] = (torch.zeros(2), torch.ones(1))\n"
     )
@@ -312,7 +312,7 @@ def test_without_space_for_values_digests_still_differ(toy_script: Path, toy_rec
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
 def test_no_process_outlives_the_recorder(tmp_path: Path, end: signal.Signals) -> None:
-    """Neither the script nor a process that it started; with SIGKILL nobody can remove the scratch folder."""
+    """The script and its child process end too; after SIGKILL, the scratch folder remains."""
     pids = tmp_path / "pids"
     script = tmp_path / "endless.py"
     script.write_text(

@@ -24,9 +24,9 @@ def test_no_flag() -> None:
     assert flags.options(["compile", "cudagraphs"]) is None
 
 
-def test_words_that_turn_a_switch_over() -> None:
+def test_words_that_flip_a_switch() -> None:
     def only(*words: str) -> Callable[[str], bool]:
-        return lambda text: words.index(text) % 2 == 0  # raises for another word
+        return lambda text: words.index(text) % 2 == 0  # raises for other words
 
     parser = argparse.ArgumentParser()
     for pair in PAIRS:

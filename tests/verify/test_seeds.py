@@ -9,7 +9,7 @@ from transformer.verify.seeds import FEWEST_SEEDS, SIGNIFICANCE, SeedsResult, de
 
 
 def test_exact_p_values() -> None:
-    """Four against four, all of one side larger: 2 of 70 relabellings are as far apart."""
+    """Four against four, all larger on one side: 2 of 70 relabellings are as far apart."""
     assert permutation_test([1, 2, 3, 4], [5, 6, 7, 8]) == pytest.approx(2 / 70)
     assert permutation_test([5, 6, 7, 8], [1, 2, 3, 4]) == pytest.approx(2 / 70)
     assert permutation_test([1, 2, 3], [1, 2, 3]) == 1.0

@@ -1,4 +1,4 @@
-"""A run in a fork does what it does in a process of its own, and its end is told, whichever it is."""
+"""A forked run does what a run in its own process does, and reports every kind of end."""
 
 import sys
 import threading
@@ -27,7 +27,7 @@ def forking() -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def alone(toy_script: Path) -> Recording:
-    """What a process of its own records."""
+    """The recording of a run in its own process."""
     return record_run(Run(toy_script, server=Server("another interpreter", {})))
 
 
@@ -46,16 +46,16 @@ def test_a_fork_does_what_a_process_does(run: Run, alone: Recording) -> None:
     assert run.server.fit
     forked = record_run(run)
     assert compare(alone, forked) == compare(forked, record_run(run)) == ()
-    assert forked.seconds < alone.seconds / 2  # nothing was imported
+    assert forked.seconds < alone.seconds / 2  # since nothing was imported
 
 
-def test_what_a_run_changes_ends_with_it(run: Run, alone: Recording) -> None:
+def test_a_runs_changes_end_with_it(run: Run, alone: Recording) -> None:
     with pytest.raises(RunFailed, match="NoneType"):
         record_run(beginning(run, "nn.Linear.forward = torch.optim.Adam = None"))
     assert compare(alone, record_run(run)) == ()
 
 
-def test_an_error_is_told_by_the_scripts_own_lines(run: Run) -> None:
+def test_an_error_shows_the_scripts_own_lines(run: Run) -> None:
     with pytest.raises(RunFailed) as failure:
         record_run(beginning(run, "raise ValueError('so it ends')"))
     reason, *lines = str(failure.value).splitlines()
@@ -75,7 +75,7 @@ def test_other_ends(run: Run, end: str, said: str) -> None:
         record_run(beginning(run, "import os", end))
 
 
-def test_a_run_is_ended_with_all_that_it_started(run: Run, tmp_path: Path) -> None:
+def test_a_run_ends_with_its_child_processes(run: Run, tmp_path: Path) -> None:
     started = tmp_path / "started"
     code = f"import os, time; open({str(started)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
     lines = "import subprocess, sys", f"subprocess.run([sys.executable, '-c', {code!r}])"
@@ -93,7 +93,7 @@ def test_a_run_is_ended_with_all_that_it_started(run: Run, tmp_path: Path) -> No
 
 
 def alive(process: int) -> bool:
-    """Whether a process still runs; a moment is given to it."""
+    """Whether a process still runs after at most two seconds."""
     for _ in range(100):
         try:
             state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
@@ -105,8 +105,8 @@ def alive(process: int) -> bool:
     return True
 
 
-def test_runs_go_on_beside_one_another_and_end_by_themselves(run: Run, tmp_path: Path) -> None:
-    """Each waits for the other's file, so that neither would end alone."""
+def test_runs_go_on_side_by_side(run: Run, tmp_path: Path) -> None:
+    """Each waits for the other's file: one alone would not end."""
     ended: list[Recording] = []
 
     def record_one(own: str, other: str) -> None:

@@ -1,4 +1,4 @@
-"""Runs are begun before their outcomes are asked for, and ended where nobody waits for them any more."""
+"""Runs start before their outcomes are needed, and end once nobody waits for them."""
 
 import dataclasses
 import threading
@@ -47,7 +47,7 @@ def test_an_error_is_raised_each_time_and_the_run_is_not_repeated() -> None:
 
 
 def test_with_two_jobs_runs_wait_for_each_other() -> None:
-    """Alone, neither would end."""
+    """One alone would not end."""
     both = threading.Barrier(2)
     runs = Runs(2, threading.Event())
     outcomes = [runs.begin(lambda: both.wait(timeout=20)) for _ in range(2)]
@@ -55,7 +55,7 @@ def test_with_two_jobs_runs_wait_for_each_other() -> None:
     runs.end()
 
 
-def test_at_the_end_what_goes_on_is_halted_and_nothing_begins() -> None:
+def test_the_end_halts_runs_and_starts_none() -> None:
     halt = threading.Event()
     begun: list[int] = []
 
@@ -78,12 +78,12 @@ def test_threads_are_shared_among_runs(jobs: int, monkeypatch: pytest.MonkeyPatc
         assert run.environment == ({} if jobs == 1 else {"OMP_NUM_THREADS": str(4 // jobs)})
         monkeypatch.setenv("OMP_NUM_THREADS", "7")
         with served(Run(toy_script, python="/no/such/python"), jobs) as given:
-            assert given.environment == {}  # what is set holds for all
+            assert given.environment == {}  # the variable holds for all runs
 
 
 @pytest.fixture
 def waiting(monkeypatch: pytest.MonkeyPatch, toy_recording: Recording) -> Callable[[bool], list[str]]:
-    """Make the recorded runs end at once, and those that compile not before they are halted."""
+    """Make recorded runs end at once, and compiling runs go on until they are halted."""
 
     def install(differs: bool) -> list[str]:
         begun: list[str] = []
@@ -92,7 +92,7 @@ def waiting(monkeypatch: pytest.MonkeyPatch, toy_recording: Recording) -> Callab
 
         def record_run(run: Run, **_: Any) -> Recording:
             begun.append(" ".join(run.args))
-            assert compiling.wait(20)  # which goes on beside all of these
+            assert compiling.wait(20)  # a compiling run goes on beside all of these
             found = toy_recording if run.source is None else other
             return dataclasses.replace(found, versions={"cuda": False})
 

@@ -1,4 +1,4 @@
-"""Scripts whose every turn steps the environment once: how long they train, and what is told of their networks."""
+"""Scripts that step the environment once per turn: how long they train, and how their networks are compared."""
 
 from pathlib import Path
 
@@ -40,7 +40,7 @@ def test_a_long_warm_up_is_shortened(script: Path) -> None:
     assert len(recording.steps) == 10
 
 
-def test_a_target_network_that_moves_otherwise_is_told(script: Path) -> None:
+def test_another_move_of_a_target_network_is_found(script: Path) -> None:
     original = record_run(Run(script), stepwise=True)
     assert original.others
     source = replay(follow=changed("follow", "1.0 - args.tau", "1.0 - 1.01 * args.tau"))
@@ -49,7 +49,7 @@ def test_a_target_network_that_moves_otherwise_is_told(script: Path) -> None:
     assert compare(original, record_run(Run(script), stepwise=True)) == ()
 
 
-def test_a_network_that_moves_after_the_last_update_is_told(script: Path) -> None:
+def test_a_move_after_the_last_update_is_found(script: Path) -> None:
     original = record_run(Run(script), stepwise=True)
     last = "if global_step + 1 == args.total_timesteps:\n    target_network.net[0].bias.data.add_(1)"
     source = replay(follow=changed("follow", "for param", "for param") + last)
@@ -90,7 +90,7 @@ RANDOM = """
 
 
 def drawing(steps: int, **parts: str) -> str:
-    """A script that draws its actions for so long, unless an option says otherwise."""
+    """A script that draws random actions for `steps` steps, unless an option says otherwise."""
     space = "Box = type('Box', (), {'sample': lambda self: random.choice((-1, 1))})\n\n\n"
     space += "class Envs:\n    action_space = Box()\n"
     option = f'    parser.add_argument("--start-steps", type=int, default={steps})\n'
@@ -101,7 +101,7 @@ def drawing(steps: int, **parts: str) -> str:
     )
 
 
-def test_actions_are_drawn_for_no_longer_than_nothing_is_learned(script: Path) -> None:
+def test_random_actions_end_when_learning_begins(script: Path) -> None:
     script.write_text(drawing(3000))
     length = find_length(Run(script))
     assert (length.warm_up, length.acts) == ((), ("--start-steps", str(length.begins)))
@@ -111,7 +111,7 @@ def test_actions_are_drawn_for_no_longer_than_nothing_is_learned(script: Path) -
     assert find_length(Run(script)).acts == ()
 
 
-def test_how_long_actions_are_drawn_is_told_by_the_condition_around_it() -> None:
+def test_the_option_in_the_condition_around_random_actions() -> None:
     options = [Option("--start-steps", "start_steps", 3000), Option("--tau", "tau", 0.05)]
     assert draws_at_random(drawing(3000), options) == options[:1]
     assert draws_at_random(replay(), options) == []

@@ -1,4 +1,4 @@
-"""Wrong conversions, made by editing a correct one: each is caught, and the first finding names the right quantity."""
+"""Wrong conversions, made by editing a right one: each is caught, and the first finding names the right quantity."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DATA = Path(__file__).parent / "data"
 ORIGINAL = DATA / "small_ppo.py"
 CONVERTED = (DATA / "small_ppo_converted.py").read_text()
 ARGS = ["--total-timesteps", "192", "--learning-rate", "0.02", "--target-kl", "0.01"]
-"""Three iterations of 32 environment steps and at most 12 optimizer steps; large steps, so that epochs end early."""
+"""Three iterations of 32 environment steps and at most 12 optimizer steps, so large that epochs end early."""
 
 STEP = "next_obs, reward, done, info = envs.step(action.cpu().numpy())\n"
 NEXT = """        next_obs, next_done = (
@@ -28,7 +28,7 @@ CALL = """                approx_kl, clipfrac, pg_loss, v_loss, entropy_loss = u
 
 @dataclass(frozen=True)
 class Wrong:
-    """A mistake, the edits that make it, and what its first finding must say: quantity, name, place."""
+    """A mistake, its edits, and the quantity, name and place that its first finding must give."""
 
     mistake: str
     edits: list[tuple[str, str]]
@@ -271,7 +271,7 @@ def original() -> Recording:
     return record(ORIGINAL, ARGS)
 
 
-def test_the_edited_script_is_right_before(original: Recording) -> None:
+def test_the_script_is_right_before_the_edits(original: Recording) -> None:
     assert compare(original, record(ORIGINAL, ARGS, source=CONVERTED)) == ()
     assert len(original.steps) < 3 * 12, "no epoch ended early, so a mistake there would not show"
     assert any(s.value > 0 for s in original.scalars if s.tag == "losses/clipfrac"), "nothing was clipped"

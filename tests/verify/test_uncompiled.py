@@ -1,4 +1,4 @@
-"""The check on which the flags are on and nothing is compiled: equal bits, and wrong ones behind the flags are seen."""
+"""The check with the flags on and nothing compiled: right code gives equal bits, and mistakes behind the flags show."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LATE = "for transition, logprob, value in zip(transitions, *rows):"
 
 @dataclass(frozen=True)
 class Wrong:
-    """A mistake behind the flags, the edit that makes it, and what its first finding must say."""
+    """A mistake behind the flags, its edit, and what its first finding must say."""
 
     mistake: str
     old: str
@@ -75,7 +75,7 @@ WRONG = [
 
 @functools.cache
 def converted() -> str:
-    """The small script's conversion."""
+    """The conversion of the small script."""
     return convert(SMALL.read_text(encoding="utf-8")).source
 
 
@@ -90,7 +90,7 @@ def check(original: Recording, source: str) -> Check:
     return recorded_check("flags-on", original, recording, compare(original, recording))
 
 
-def test_what_is_behind_the_flags_gives_equal_bits(original: Recording) -> None:
+def test_code_behind_the_flags_gives_equal_bits(original: Recording) -> None:
     found = check(original, converted())
     assert (found.status, found.findings) == ("equal", ())
     together = [row for row in found.rows if row.tolerance is not None]
@@ -180,7 +180,7 @@ assert weights.contiguous(memory_format=torch.channels_last).is_contiguous()
 """
 
 
-def test_what_the_script_is_handed_back(tmp_path: Path) -> None:
+def test_what_torch_compile_returns(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT, encoding="utf-8")
     recording = record_run(Run(script), uncompiled=True)
@@ -188,13 +188,13 @@ def test_what_the_script_is_handed_back(tmp_path: Path) -> None:
     assert recording.regrouped == ("channels-last",)
 
 
-def test_what_was_computed_in_another_order_is_named(toy_recording: Recording) -> None:
+def test_regrouped_arithmetic_is_named(toy_recording: Recording) -> None:
     same = recorded_check("flags-on", toy_recording, replace(toy_recording, regrouped=("cudagraphs",)), ())
     assert same.status == "equal"
     assert same.notes[0].startswith("cudagraphs: capturable optimizers")
 
 
-def test_flags_that_hand_nothing_to_a_compiler(toy_script: Path) -> None:
+def test_flags_that_compile_nothing(toy_script: Path) -> None:
     bare, compiling = (
         record_run(Run(toy_script, source=s), uncompiled=True) for s in (TOY, edited("envs = Walk()", HANDS))
     )

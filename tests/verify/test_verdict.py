@@ -1,4 +1,4 @@
-"""The last lines of a verification: how far it went, what both scripts were given, what was not exercised."""
+"""The last lines of a verification: how far it went, the shared shuffles, what was not exercised."""
 
 import io
 from dataclasses import replace
@@ -50,7 +50,7 @@ def test_a_compiled_function_that_never_ran_is_in_the_verdict(toy_recording: Rec
     assert last.startswith("EQUAL up to compiled, but for update_targets(), which never ran.   ")
 
 
-def test_what_could_not_run(toy_recording: Recording) -> None:
+def test_checks_that_could_not_run(toy_recording: Recording) -> None:
     recording = replace(toy_recording, steps=())
     graphs = {f"{name.replace('-', '_')}": "emulated" for name in CHECKS if "cuda" in name}
     emulated = Verification(checks(*CHECKS, **graphs), recording, ())
@@ -62,13 +62,13 @@ def test_what_could_not_run(toy_recording: Recording) -> None:
 
 
 @pytest.mark.parametrize("others", [False, True])
-def test_the_shuffles_that_both_were_given(toy_recording: Recording, others: bool) -> None:
+def test_shared_shuffles(toy_recording: Recording, others: bool) -> None:
     last = printed(Verification(checks(*CHECKS), toy_recording, (), other_shuffles=others))[-1]
     assert ("EQUAL, given the same shuffles (torch draws them now).   " in last) == others
 
 
 @pytest.mark.parametrize("stepwise", [False, True])
-def test_what_is_counted(toy_recording: Recording, stepwise: bool) -> None:
+def test_the_unit_that_is_counted(toy_recording: Recording, stepwise: bool) -> None:
     failed = checks(*CHECKS, compiled="different")
     title, other = f"{toy_recording.iterations} environment steps", f"{toy_recording.iterations} iterations"
     lines = [line.strip() for line in printed(Verification(failed, toy_recording, (), stepwise=stepwise))]
@@ -76,7 +76,7 @@ def test_what_is_counted(toy_recording: Recording, stepwise: bool) -> None:
 
 
 @pytest.mark.parametrize("places", [1, 3, 5])
-def test_what_was_not_exercised(toy_recording: Recording, places: int) -> None:
+def test_branches_not_exercised(toy_recording: Recording, places: int) -> None:
     sentences = tuple(f"line {n}: if x{n} was never true" for n in range(places))
     verification = Verification(checks(*CHECKS), toy_recording, (), not_exercised=sentences)
     lines = printed(verification)

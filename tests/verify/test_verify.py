@@ -1,4 +1,4 @@
-"""The checks are climbed in order, and each outcome has its verdict."""
+"""The checks run in order, and each outcome has its verdict."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ EQUAL = Lockstep((Function("policy", 9, 8),), (ERROR,), (), 2, 1.0)
 
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch, toy_recording: Recording) -> Callable[..., list[Run]]:
-    """Replace the subprocesses; each converted source is looked up in the given outcomes. Returns the runs made."""
+    """Replace the subprocesses: each source has a given outcome. Returns the runs made."""
 
     def install(
         outcomes: dict[str | None, Any], lockstep: Any = EQUAL, cuda: bool = False, emulated_only: bool = False
     ) -> list[Run]:
-        """`emulated_only`: the outcomes are those on the emulated device, all else is equal."""
+        """If `emulated_only`, these are outcomes on the emulated device, and all others are equal."""
         made: list[Run] = []
 
         def outcome_of(outcome: Any) -> Any:
@@ -78,7 +78,7 @@ def runs(monkeypatch: pytest.MonkeyPatch, toy_recording: Recording) -> Callable[
 
 
 SEEN = tuple(name for name in CHECKS if name != OTHER_ARGUMENTS)
-"""The toy has no option for other arguments."""
+"""The toy has no option that could be a further argument."""
 
 
 def statuses(task: Task) -> dict[str, str]:
@@ -102,14 +102,14 @@ def test_all_checks_with_cuda(runs: Callable[..., list[Run]], task: Task) -> Non
         ("--updates", "2"),
         ("--updates", "2", "--compile"),
         ("--updates", "2", "--compile"),
-        ("--updates", "2"),  # the original's first iteration by another clock
+        ("--updates", "2"),  # the original's first iteration, with another clock
         ("--updates", "2", "--compile", "--cudagraphs"),
         ("--updates", "2", "--cudagraphs"),
         ("--updates", "2", "--compile", "--cudagraphs"),
     ]
 
 
-def test_what_is_emulated_is_not_passed(runs: Callable[..., list[Run]], task: Task) -> None:
+def test_an_emulated_check_is_not_passed(runs: Callable[..., list[Run]], task: Task) -> None:
     runs({})
     verification = verify(task)
     expected = ["equal", "equal", "equal", "emulated", "emulated", "emulated"]
@@ -175,7 +175,7 @@ def test_a_crash_with_a_flag(runs: Callable[..., list[Run]], task: Task) -> None
 
 
 @pytest.mark.parametrize("original", [False, True])
-def test_what_is_not_emulated_is_not_run(runs: Callable[..., list[Run]], task: Task, original: bool) -> None:
+def test_code_that_is_not_emulated_is_not_run(runs: Callable[..., list[Run]], task: Task, original: bool) -> None:
     failure = RunFailed("exit status 83", "NotImplementedError: aten::fft", not_emulated=True)
     runs({None: failure, CONVERTED: failure} if original else {CONVERTED: failure}, emulated_only=True)
     checks = {check.name: check for check in verify(task).checks}
@@ -184,14 +184,14 @@ def test_what_is_not_emulated_is_not_run(runs: Callable[..., list[Run]], task: T
     assert "NotImplementedError: aten::fft" in checks["flags-on-cuda-graphs"].reason
 
 
-def test_what_cuda_would_refuse_fails_on_the_emulated_device(runs: Callable[..., list[Run]], task: Task) -> None:
+def test_code_that_cuda_refuses_fails_when_emulated(runs: Callable[..., list[Run]], task: Task) -> None:
     runs({CONVERTED: RunFailed("exit status 1", "Devices: two devices")}, emulated_only=True)
     failing = verify(task).verdict()
     assert failing is not None
     assert (failing.name, failing.status) == ("flags-on-cuda-graphs", "failed")
 
 
-def test_several_processes_are_not_emulated(
+def test_runs_by_torchrun_are_not_emulated(
     runs: Callable[..., list[Run]], task: Task, toy_recording: Recording
 ) -> None:
     runs({})
@@ -248,7 +248,7 @@ def test_an_original_that_gives_nothing_to_compare(
 
 
 class Told(NoProgress):
-    """Keeps what it is told, in its order."""
+    """Records the calls it gets, in order."""
 
     def __init__(self) -> None:
         self.events: list[tuple[Any, ...]] = []
@@ -268,7 +268,7 @@ class Told(NoProgress):
         self.events.append(("finish", line, [check.status for check in checks]))
 
 
-def test_a_line_is_told_as_soon_as_its_last_check_has_ended(runs: Callable[..., list[Run]], task: Task) -> None:
+def test_a_line_appears_when_its_last_check_ends(runs: Callable[..., list[Run]], task: Task) -> None:
     runs({})
     told = Told()
     verify(task, told, then=["1-rank"])
@@ -332,7 +332,7 @@ def test_lines_appear_while_checks_run(runs: Callable[..., list[Run]], task: Tas
     assert verdict.getvalue().splitlines()[-1].startswith("EQUAL on all that can run here")
 
 
-def test_only_the_last_lines_stand_in_a_low_terminal(runs: Callable[..., list[Run]], task: Task) -> None:
+def test_a_low_terminal_shows_the_last_lines(runs: Callable[..., list[Run]], task: Task) -> None:
     runs({})
     shown = Terminal()
     with CheckBars(plain(shown, height=4), plain(io.StringIO())) as bars:
@@ -345,7 +345,7 @@ def test_only_the_last_lines_stand_in_a_low_terminal(runs: Callable[..., list[Ru
 
 @pytest.fixture
 def command(task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    """`verify toy.py out.py`, in a folder that holds out.py with the given text."""
+    """`verify toy.py out.py`, in a folder where out.py holds the given text."""
     monkeypatch.chdir(tmp_path)
 
     def call(*options: str, converted: str = CONVERTED) -> Result:

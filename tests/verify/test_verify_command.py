@@ -1,4 +1,4 @@
-"""`lean-convert verify` as it is used: its exit codes, its table and JSON, and what it leaves behind."""
+"""The command `lean-convert verify`: exit codes, table, JSON, and what it leaves behind."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_equal(toy_script: Path, converted: Path, tmp_path: Path, monkeypatch: p
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
-    monkeypatch.setattr("transformer.verify.side_by_side.Server", Server)  # its own, which leaves nothing either
+    monkeypatch.setattr("transformer.verify.side_by_side.Server", Server)  # its own server leaves nothing either
     report = tmp_path / "report"
     result = run(toy_script, converted, "--iterations", "3", "--report", report, "--", "--updates", "9")
     assert result.exit_code == 0, result.output
@@ -137,7 +137,7 @@ def test_interruption_leaves_no_process_and_no_files(tmp_path: Path, end: signal
         [sys.executable, "-m", "transformer", "verify", str(script), str(converted)],
         env={**os.environ, "TMPDIR": str(scratch)},
         stderr=subprocess.DEVNULL,
-        # A shell starts what it runs in the background deaf to Ctrl-C, nohup to SIGHUP, and all below it with it
+        # Background jobs of a shell ignore Ctrl-C, jobs under nohup SIGHUP, and their children too
         preexec_fn=lambda: [signal.signal(n, signal.SIG_DFL) for n in (signal.SIGINT, signal.SIGHUP)],
     )
     limit = time.monotonic() + 30
@@ -152,7 +152,7 @@ def test_interruption_leaves_no_process_and_no_files(tmp_path: Path, end: signal
 
 @pytest.mark.slow
 def test_compile_for_real() -> None:
-    # The script draws with multinomial(), which no CUDA graph holds: the checks above are not for it
+    # multinomial(), with which the script draws, is in no CUDA graph: the later checks do not apply
     result = run(DATA / "small_ppo.py", DATA / "small_ppo_converted.py", "--format", "json", "--up-to", "compiled")
     outcome = json.loads(result.stdout)
     assert result.exit_code == 0, outcome
@@ -177,7 +177,7 @@ def test_each_transform_of_a_real_conversion() -> None:
 
 @pytest.mark.slow
 def test_seeds(tmp_path: Path) -> None:
-    """Whole trainings without and with flags; a compiler that leaves everything as it is saves the time."""
+    """Whole trainings, with and without flags; torch.compile's eager backend saves time."""
     source = (DATA / "small_ppo_converted.py").read_text()
     converted = tmp_path / "converted.py"
     converted.write_text(re.sub(r"torch\.compile\((\w+)\)", r'torch.compile(\1, backend="eager")', source))
