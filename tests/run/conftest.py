@@ -17,7 +17,7 @@ def runner(tmp_path: Path) -> Runner:
 
 @pytest.fixture
 def stubbed(runner: Runner) -> Runner:
-    """A runner whose scripts import a torch that says when it is loaded, and is installed beside nothing."""
+    """A runner with a stub of torch that reports when it is loaded; no other package is installed."""
     torch = runner.folder / "site" / "torch"
     for name in ("", "nn", "optim", "distributions", "distributions/categorical"):
         (torch / name).mkdir(parents=True)

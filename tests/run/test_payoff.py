@@ -1,4 +1,4 @@
-"""Whether compiling pays: what is measured, kept, compared and said."""
+"""Whether compiling pays off: what is measured, kept, compared and said."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -63,7 +63,7 @@ class TestWhatIsSaid:
         assert too_short(args, None, EAGER) is too_short(args, COMPILED, None) is None
         assert too_short(args, replace(COMPILED, steps=None), EAGER) is None
 
-    def test_what_was_taken_beside_the_flags(self) -> None:
+    def test_options_turned_on_beside_the_flags(self) -> None:
         assert beside([], COMPILED, EAGER) == ""
         assert beside(["fused environments"], COMPILED, None) == ". This run had fused environments"
         assert beside(["fused environments"], COMPILED, EAGER) == (
@@ -88,7 +88,7 @@ class TestHistory:
             history.add(other, EAGER)
         assert history.latest(ours) == COMPILED
 
-    def test_what_does_not_change_the_pace_does_not_count(self) -> None:
+    def test_options_that_do_not_change_the_pace_do_not_count(self) -> None:
         args = [
             "--seed",
             "2",
@@ -104,7 +104,7 @@ class TestHistory:
         of = Circumstances.of([], args, [], cuda=False)
         assert of.args == ("--env-id", "x", "--num-envs", "4")
 
-    def test_lines_that_mean_nothing_are_passed_over(self, tmp_path: Path) -> None:
+    def test_meaningless_lines_are_ignored(self, tmp_path: Path) -> None:
         ours = Circumstances.of([], [], [], cuda=False)
         history = History(tmp_path / "history")
         history.add(ours, COMPILED)
@@ -125,7 +125,7 @@ total = 0
 class TestPace:
     @pytest.fixture(autouse=True)
     def clock(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The first iteration begins after 30 seconds and takes 10, the others take 2 each."""
+        """The first iteration begins after 30 seconds and takes 10; all others take 2."""
         times = iter([30.0, 40.0, *(42.0 + 2 * n for n in range(100))])
         monkeypatch.setattr(pace.time, "perf_counter", lambda: next(times))
 
@@ -134,26 +134,26 @@ class TestPace:
         [("for i in range(10):", 10), ("while total < 80:", None), ("for i in iter(range(10)):", None)],
     )
     @pytest.mark.parametrize("counter", ["total", None, "missing", "total.missing"])
-    def test_a_loop_tells_of_its_iterations(self, loop: str, iterations: int | None, counter: str | None) -> None:
+    def test_a_loop_reports_its_iterations(self, loop: str, iterations: int | None, counter: str | None) -> None:
         begun: list[int | None] = []
         ours = Pace(1.0, begun.append)
         names: dict[str, object] = {}
         exec(compile_with(ours, LOOPS.format(loop=loop).encode(), "x.py", 2, counter), names)
         assert names["total"] == 80
         assert begun == [iterations]
-        steady = 9 * 2.0  # nine iterations are over at 56 seconds, where the tenth begins
+        steady = 9 * 2.0  # nine iterations end at 56 seconds, where the tenth begins
         assert ours.measured() == Measured(56.0 - 1.0 - steady, 2.0, 9, 8.0 if counter == "total" else None)
         assert set(names) <= {"__builtins__", "total", "i"}
 
     @pytest.mark.parametrize(("counter", "speed"), [("total", (4.0, True)), (None, (0.5, False))])
-    def test_it_tells_when_compiling_is_over(self, counter: str | None, speed: tuple[float, bool]) -> None:
+    def test_it_reports_the_end_of_compiling(self, counter: str | None, speed: tuple[float, bool]) -> None:
         told: list[Warm] = []
         ours = Pace(1.0, lambda _: None, told.append)
         exec(compile_with(ours, LOOPS.format(loop="for i in range(10):").encode(), "x.py", 2, counter), {})
         assert told == [Warm(39.0, *speed)]
         assert warmed(told[0]).startswith(f"compiled after 39 s; {'4 steps' if speed[1] else '0.5 iterations'} per ")
 
-    def test_it_says_nothing_where_nothing_was_compiled(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_it_says_nothing_if_nothing_was_compiled(self, monkeypatch: pytest.MonkeyPatch) -> None:
         times = iter([30.0 + 2 * n for n in range(100)])
         monkeypatch.setattr(pace.time, "perf_counter", lambda: next(times))
         told: list[Warm] = []
@@ -162,7 +162,7 @@ class TestPace:
             ours.turn(steps)
         assert told == []
 
-    def test_compiling_is_not_over_while_iterations_still_become_quicker(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_compiling_goes_on_while_iterations_get_faster(self, monkeypatch: pytest.MonkeyPatch) -> None:
         spent = [40.0, 10.0, 5.0, 2.0, 0.5, 0.1, 0.1, 0.1, 0.1, 0.1]
         times = iter([sum(spent[:i]) for i in range(len(spent) + 1)])
         monkeypatch.setattr(pace.time, "perf_counter", lambda: next(times))
@@ -176,18 +176,18 @@ class TestPace:
         assert told == [Warm(pytest.approx(57.5), pytest.approx(10.0), True)]
         assert uneven[5:8] == [True] * 3 and not uneven[-1]
 
-    def test_few_iterations_tell_nothing(self) -> None:
+    def test_too_few_iterations(self) -> None:
         ours = Pace(0.0, lambda _: None)
         for _ in range(pace.FEWEST):
             ours.turn()
         assert ours.measured() is None
 
 
-def test_lines_stay_what_they_are() -> None:
+def test_line_numbers_stay() -> None:
     code = "for i in range(2):\n    pass\nfor i in missing:\n    pass\n"
     with pytest.raises(NameError) as error:
         exec(compile_with(Pace(0.0, lambda _: None), code.encode(), "x.py", 3, "steps"), {})
-    assert error.traceback[-1].lineno == 2  # counted from 0
+    assert error.traceback[-1].lineno == 2  # tracebacks count from 0
 
 
 TRAINING = """\
@@ -201,7 +201,7 @@ for update in range(6):
 
 
 @pytest.mark.slow
-def test_runs_know_of_earlier_ones(runner: Runner) -> None:
+def test_runs_know_earlier_ones(runner: Runner) -> None:
     runner.variables["CUDA_VISIBLE_DEVICES"] = ""
     script = runner.write(TRAINING)
     lines = TRAINING.count("\n")
@@ -223,7 +223,7 @@ def test_runs_know_of_earlier_ones(runner: Runner) -> None:
 
 
 class TestWorkers:
-    def test_the_number_that_was_the_fastest(self, tmp_path: Path) -> None:
+    def test_the_fastest_number(self, tmp_path: Path) -> None:
         history, option = History(tmp_path / "history"), "--env-workers"
         ours = Circumstances.of(["--compile"], ["--env-id", "x"], [], cuda=False)
         assert history.fastest(option, ours) is None
@@ -241,12 +241,12 @@ class TestWorkers:
         history.add(ours, slow(0.01))
         assert history.fastest(option, ours) is None, "the script's own default"
 
-    def test_an_option_is_taken_out(self) -> None:
+    def test_an_option_is_removed(self) -> None:
         assert without_option(["--a", "1", "--n", "2"], "--n") == (["--a", "1"], "2")
         assert without_option(["--n=3", "--next", "1"], "--n") == (["--next", "1"], "3")
         assert without_option(["--a"], "--n") == (["--a"], None)
 
 
 def slow(seconds: float) -> Measured:
-    """An iteration takes so long."""
+    """A measurement whose iterations take `seconds` each."""
     return Measured(4.0, seconds, 100, 512.0)

@@ -1,4 +1,4 @@
-"""What is kept of a conversion, chosen for a machine, and imported ahead of it."""
+"""What is kept of a conversion, chosen for a machine, and imported before the script runs."""
 
 import ast
 import sys
@@ -42,7 +42,7 @@ class TestFacts:
             assert facts.counter == "global_step"
 
     def test_a_line_of_a_changed_statement_has_its_origin(self) -> None:
-        """Not only the line by which the statement is told again."""
+        """Each line has one, not only the line that is reported for the statement."""
         original = script()
         conversion = convert(original)
         facts = facts_of(conversion)
@@ -112,12 +112,12 @@ class TestImportsAhead:
         assert len(list(leading_imports(code))) == 3
         assert list(leading_imports(b"no python")) == []
 
-    def test_what_is_installed_is_loaded_and_no_more(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_only_installed_modules_are_loaded(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         for name in ("installed_one", "installed_two"):
             (tmp_path / "site").mkdir(exist_ok=True)
             (tmp_path / "site" / f"{name}.py").write_text("")
         folder = tmp_path / "scripts"
-        (folder / "installed_one").mkdir(parents=True)  # wandb's folder of runs is no module
+        (folder / "installed_one").mkdir(parents=True)  # a folder without modules, as wandb makes for runs
         (folder / "mine.py").write_text("raise AssertionError('is the user\\'s')")
         monkeypatch.syspath_prepend(str(folder))
         monkeypatch.syspath_prepend(str(tmp_path / "site"))
@@ -125,7 +125,7 @@ class TestImportsAhead:
         assert import_ahead(code, "x.py", str(folder)) == ["import installed_one"]
         assert "installed_one" in sys.modules and "installed_two" not in sys.modules
 
-    def test_what_fails_is_left_to_the_script(self, tmp_path: Path) -> None:
+    def test_failing_imports_are_left_to_the_script(self, tmp_path: Path) -> None:
         code = b"import there_is_no_such_module\nimport json\n"
         assert import_ahead(code, "x.py", str(tmp_path)) == ["import there_is_no_such_module"]
         assert import_ahead(b"from . import x\n", "x.py", str(tmp_path)) == []

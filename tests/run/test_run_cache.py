@@ -1,4 +1,4 @@
-"""The cache: what it is keyed by, that an entry is whole, and that nothing of another user's is read."""
+"""The cache: its keys, whole entries, and no entry that another user may have written."""
 
 import os
 import subprocess
@@ -24,7 +24,7 @@ def kept(tmp_path: Path) -> Cache:
     return made
 
 
-def test_what_was_put_is_found(kept: Cache) -> None:
+def test_a_stored_entry_is_found(kept: Cache) -> None:
     found = kept.find("key", "ppo.py")
     assert found is not None
     assert (found.source, found.facts) == (b"x = 1\n", FACTS)
@@ -42,7 +42,7 @@ def test_it_is_the_users_alone(kept: Cache) -> None:
     assert {p.stat().st_mode & 0o777 for p in found} == {0o700, 0o600}
 
 
-def test_new_folders_on_the_way_are_private_whatever_the_umask(tmp_path: Path) -> None:
+def test_new_folders_are_private_whatever_the_umask(tmp_path: Path) -> None:
     previous = os.umask(0)
     try:
         open_cache(tmp_path / "home" / ".cache" / "lean-convert")
@@ -51,7 +51,7 @@ def test_new_folders_on_the_way_are_private_whatever_the_umask(tmp_path: Path) -
     assert (tmp_path / "home" / ".cache").stat().st_mode & 0o777 == 0o700
 
 
-def test_the_first_of_two_is_kept_and_nothing_is_left_beside(kept: Cache) -> None:
+def test_the_first_of_two_is_kept(kept: Cache) -> None:
     kept.put("key", "ppo.py", b"x = 2\n", FACTS)
     found = kept.find("key", "ppo.py")
     assert found is not None and found.source == b"x = 1\n"
@@ -88,19 +88,19 @@ def test_a_folder_that_is_open_to_others_is_not_used(kept: Cache, mode: int) -> 
         open_cache(kept.folder)
 
 
-def test_a_folder_above_that_others_write_to_is_not_used(kept: Cache) -> None:
+def test_a_folder_below_a_writable_one_is_not_used(kept: Cache) -> None:
     above = kept.folder.parent
     above.chmod(0o777)
     with pytest.raises(NotPrivate, match=f"other users may write to {above}: "):
         open_cache(kept.folder)
-    above.chmod(0o1777)  # as /tmp: others cannot replace what is not theirs
+    above.chmod(0o1777)  # as /tmp, where others cannot replace what is not theirs
     assert open_cache(kept.folder) == kept
 
 
-def test_what_another_user_owns_is_not_used(kept: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_another_user_is_not_used(kept: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
     status = kept.folder.stat()
     monkeypatch.setattr(os, "getuid", lambda: status.st_uid + 1)
-    if status.st_uid == 0:  # root's is not another user's
+    if status.st_uid == 0:  # files of root count as one's own
         os.chown(kept.folder, 12345, -1)
     with pytest.raises(NotPrivate, match="belongs to another user"):
         open_cache(kept.folder)
@@ -125,7 +125,7 @@ def test_an_entry_that_another_user_could_have_written_is_not_read(kept: Cache, 
         kept.find("key", "ppo.py")
 
 
-def test_a_link_on_the_way_is_followed_once(tmp_path: Path) -> None:
+def test_a_link_is_followed_once(tmp_path: Path) -> None:
     (tmp_path / "disk").mkdir()
     (tmp_path / "home").symlink_to(tmp_path / "disk")
     assert open_cache(tmp_path / "home" / "lean-convert").folder == (tmp_path / "disk" / "lean-convert").resolve()
@@ -143,7 +143,7 @@ def test_where_it_is(variable: str | None, expected: str, monkeypatch: pytest.Mo
     assert cache.default_folder() == Path(expected).expanduser() / "lean-convert"
 
 
-def test_entries_that_nobody_used_are_removed(kept: Cache) -> None:
+def test_unused_entries_are_removed(kept: Cache) -> None:
     old = time.time() - (cache.KEPT_DAYS + 1) * 86400
     for key in ("used", "unused"):
         kept.put(KEYS[key], "ppo.py", b"", FACTS)
@@ -151,7 +151,7 @@ def test_entries_that_nobody_used_are_removed(kept: Cache) -> None:
         os.utime(kept.folder / KEYS[key], (old, old))
     (kept.folder / f"{KEYS['unused']}.jsonl").touch()
     os.utime(kept.folder / f"{KEYS['unused']}.jsonl", (old, old))
-    assert kept.find(KEYS["used"], "ppo.py") is not None  # used now
+    assert kept.find(KEYS["used"], "ppo.py") is not None  # this marks it as used
     kept.put(KEYS["new"], "ppo.py", b"", FACTS)
     assert {p.name for p in kept.folder.iterdir()} == {"key", KEYS["used"], KEYS["new"]}
 
@@ -167,7 +167,7 @@ class TestKeys:
         assert len(set(keys)) == 8
         assert key_of(b"x", "a.py", {"select": ("a",)}) == key_of(b"x", "a.py", {"select": ("a",)})
 
-    def test_files_beside_the_script_count_where_some_were_given(self) -> None:
+    def test_files_beside_the_script_count_if_some_were_given(self) -> None:
         keys = [key_of(b"x", "a.py", {}, others) for others in ({}, {"b.py": b"x"}, {"c.py": b"x"}, {"b.py": b"y"})]
         assert len(set(keys)) == 4
 

@@ -1,4 +1,4 @@
-"""`lean-convert run` in real processes: as if it were the original."""
+"""`lean-convert run` in real processes: it behaves as if it ran the original."""
 
 import json
 import os
@@ -40,7 +40,7 @@ def looks_alike(runner: Runner, script: Path | str, cwd: Path | None = None) -> 
 
 
 class TestAsTheOriginal:
-    def test_what_a_script_sees_of_itself(self, runner: Runner) -> None:
+    def test_a_scripts_view_of_itself(self, runner: Runner) -> None:
         script = runner.write(LOOK)
         runner.keep(script, LOOK)
         looks_alike(runner, script)
@@ -59,7 +59,7 @@ class TestAsTheOriginal:
         (runner.folder / "transformer.py").write_text("HERE = 'beside the script'\n")
         script = runner.write("import transformer\nprint(transformer.HERE)\n")
         runner.keep(script, script.read_text())
-        (runner.folder / "elsewhere").mkdir()  # where `-m transformer` finds this package
+        (runner.folder / "elsewhere").mkdir()  # `-m transformer` finds this package there
         assert runner.run(script, cwd=runner.folder / "elsewhere").stdout == "beside the script\n"
 
     def test_nothing_of_the_converter_is_loaded_on_a_hit(self, runner: Runner) -> None:
@@ -77,7 +77,7 @@ class TestAsTheOriginal:
             ("import sys; sys.exit('no more')", 1),
             ("raise ValueError('no more')", 1),
             ("import os; os._exit(7)", 7),
-            ("raise EOFError('no more')", 1),  # click takes it for its own
+            ("raise EOFError('no more')", 1),  # click would handle it itself
             ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
         ],
     )
@@ -124,7 +124,7 @@ class TestAsTheOriginal:
         assert b"__main__" in (runner.folder / "agent").read_bytes()
         assert runner.python(script, "load").stdout == "4\n"
 
-    def test_the_text_of_functions_and_classes_is_what_is_executed(self, runner: Runner) -> None:
+    def test_the_source_of_functions_is_the_executed_one(self, runner: Runner) -> None:
         original = "import inspect\n\n\nclass A:\n    x = 1\n\n\ndef f():\n    pass\n"
         converted = "import inspect\n\n\nclass New:\n    y = 1\n\n\nclass A:\n    x = 1\n    y = 2\n\n\ndef f():\n"
         converted += "    return 3\n"
@@ -158,7 +158,7 @@ class TestSeveralFiles:
         return stubbed
 
     def converted(self, runner: Runner, **stands: str) -> tuple[str, set[str]]:
-        """What a run prints, and the entries of the cache after it."""
+        """The last line that a run prints, and the entries of the cache after it."""
         for name, text in stands.items():
             runner.write(text, f"{name}.py")
         found = runner.run("ppo.py", "--with", "agent.py")
@@ -166,7 +166,7 @@ class TestSeveralFiles:
         return found.stdout.splitlines()[-1], {p.name for p in runner.cache.iterdir() if p.is_dir()}
 
     @pytest.mark.slow
-    def test_what_every_file_holds_decides_on_the_entry(self, several: Runner) -> None:
+    def test_the_entry_depends_on_every_file(self, several: Runner) -> None:
         said, first = self.converted(several)
         assert (said, len(first)) == ("first", 1)
         (text,) = several.cache.glob("*/ppo.py")
@@ -178,7 +178,7 @@ class TestSeveralFiles:
         assert (said, len(third)) == ("SECOND", 3)
 
     @pytest.mark.slow
-    def test_a_file_that_was_not_given_may_forbid_it_later(self, several: Runner) -> None:
+    def test_another_file_may_prevent_the_conversion_later(self, several: Runner) -> None:
         self.converted(several)
         several.write("import importlib\nHERE = 'third'\n", "words.py")
         refused = several.run("ppo.py", "--with", "agent.py")
@@ -199,11 +199,11 @@ class TestSeveralFiles:
         assert f'File "{(several.folder / "agent.py").resolve()}", line {line}, in greet' in failed.stderr
         assert f'File "{several.folder / "ppo.py"}", line {TOGETHER.splitlines().index("greet()") + 1}' in failed.stderr
 
-    def test_what_to_try_where_a_script_of_several_files_is_given_alone(self, several: Runner) -> None:
+    def test_advice_for_one_of_several_files(self, several: Runner) -> None:
         several.write("from agent import Agent\n")
-        refused = several.run("ppo.py")
+        refused = several.run(several.folder / "ppo.py")
         assert refused.returncode == 1
-        assert f"try --with {several.folder / 'agent.py'}" in several.run(several.folder / "ppo.py").stderr
+        assert f"try --with {several.folder / 'agent.py'}" in refused.stderr
 
 
 SPAWNING = """\
@@ -252,8 +252,8 @@ def spawning(method: str, flags: str, slots: str) -> str:
 
 class TestSpawnedProcesses:
     @pytest.mark.parametrize("method", ["spawn", "forkserver"])
-    def test_they_import_what_is_executed_as_the_original(self, runner: Runner, method: str) -> None:
-        """The original would refuse `--compile`, and its class would lack a field of the object that is sent."""
+    def test_spawned_processes_import_the_conversion(self, runner: Runner, method: str) -> None:
+        """The original would refuse `--compile`, and its class lacks a field of the object that is sent."""
         flag = 'parser.add_argument("--compile", action="store_true")'
         converted = spawning(method, flag, "('x', 'compile')")
         script = runner.write(spawning(method, flag, "('x',)"))
@@ -295,7 +295,7 @@ class TestFlags:
             (("--flags", "--cuda-graphs --measure-burnin '4'"), (), ["--cuda-graphs", "--measure-burnin", "4"]),
         ],
     )
-    def test_they_stand_before_the_arguments(
+    def test_flags_come_before_the_arguments(
         self, runner: Runner, options: tuple[str, ...], script_args: tuple[str, ...], expected: list[str]
     ) -> None:
         runner.variables["CUDA_VISIBLE_DEVICES"] = ""
@@ -312,7 +312,7 @@ class TestFlags:
         runner.keep(script, TOLD, replace(FLAGS, headlines=["update() is not compiled: line 2"]))
         assert ("lean-convert: update() is not compiled: line 2" in runner.run(script, *options).stderr) == told
 
-    def test_it_says_what_it_took_beside_the_flags(self, runner: Runner) -> None:
+    def test_it_says_what_else_it_turned_on(self, runner: Runner) -> None:
         script = runner.write(TOLD)
         runner.keep(script, TOLD, replace(FLAGS, taken=["fused environments"]))
         assert "ppo.py runs converted, --compile, fused environments; " in runner.run(script).stderr
@@ -330,13 +330,13 @@ class TestFlags:
         done = runner.run(runner.write(TOLD), "--flags", "'")
         assert (done.returncode, "No closing quotation" in done.stderr) == (2, True)
 
-    def test_they_exclude_each_other(self, runner: Runner) -> None:
+    def test_eager_and_flags_exclude_each_other(self, runner: Runner) -> None:
         done = runner.run(runner.write(TOLD), "--eager", "--flags", "")
         assert (done.returncode, "exclude each other" in done.stderr) == (2, True)
 
 
 class TestConversion:
-    """With a torch that does nothing, as the scripts end below their imports."""
+    """Torch is a stub, since the scripts end below their imports."""
 
     def test_a_miss_fills_the_cache_once(self, stubbed: Runner) -> None:
         script = stubbed.write(quick("print(torch.__name__, sys.argv)\nsys.exit(9)"))
@@ -349,13 +349,13 @@ class TestConversion:
             ]
             assert len(list(stubbed.cache.glob("*/ppo.py"))) == 1, turn
 
-    def test_what_is_edited_is_converted_anew(self, stubbed: Runner) -> None:
+    def test_an_edited_script_is_converted_again(self, stubbed: Runner) -> None:
         script = stubbed.write(quick("print('one')\nsys.exit()"))
         assert stubbed.run(script).stdout.endswith("one\n")
         stubbed.write(quick("print('two')\nsys.exit()"))
         assert stubbed.run(script).stdout.endswith("two\n")
         (stubbed.folder / "pyproject.toml").write_text("[tool.lean-convert]\nignore = ['flags']\n")
-        assert "needs flags" in stubbed.run(script).stderr  # its settings are other ones now
+        assert "needs flags" in stubbed.run(script).stderr  # since the new settings leave out flags
 
     def test_two_that_start_at_once(self, stubbed: Runner) -> None:
         script = stubbed.write(quick("print('done')\nsys.exit()"))
@@ -366,8 +366,8 @@ class TestConversion:
         assert len(list(stubbed.cache.iterdir())) == 1
 
     @pytest.mark.slow
-    def test_what_the_conversion_sets_among_the_imports_is_set_in_time(self, stubbed: Runner) -> None:
-        """Imports run ahead of it; where that was too early, the process begins anew."""
+    def test_settings_among_the_imports_are_made_in_time(self, stubbed: Runner) -> None:
+        """Imports run before the conversion; if that was too early for a setting, the process starts again."""
         stop = "from gym import AsyncVectorEnv\nprint(sys.argv)\nsys.exit()"
         (stubbed.folder / "site" / "gym.py").write_text("AsyncVectorEnv = print\n")
         script = stubbed.write(quick(stop).replace("Envs(args.num_envs)", "AsyncVectorEnv(args.num_envs)"))
@@ -375,14 +375,14 @@ class TestConversion:
         assert second.stdout.splitlines() == ["torch loads: 3000", f"{[str(script), '-x']}"]
         assert first.stdout.endswith(second.stdout)
 
-    def test_no_module_of_the_users_is_loaded_before_there_is_a_conversion(self, stubbed: Runner) -> None:
+    def test_the_users_modules_are_loaded_after_the_conversion(self, stubbed: Runner) -> None:
         (stubbed.folder / "mine.py").write_text("print('mine')\n")
         script = stubbed.write("import mine\nimport torch\nx = 1\n")
         done = stubbed.run(script)
         assert (done.returncode, done.stdout) == (1, "")
         assert "ppo.py:1:1: LC" in done.stderr
 
-    def test_what_cannot_be_converted_runs_only_if_that_is_asked_for(self, stubbed: Runner) -> None:
+    def test_a_refused_script_runs_only_on_request(self, stubbed: Runner) -> None:
         script = stubbed.write("import sys\nprint(sys.argv, __file__, __name__)\nsys.exit(4)\n")
         done = stubbed.run(script, "--or-eager", script_args=["-x"])
         assert done.returncode == 4
@@ -391,7 +391,7 @@ class TestConversion:
         refused = stubbed.run(script)
         assert (refused.returncode, refused.stdout) == (1, "")
 
-    def test_verify_of_what_cannot_be_converted(self, stubbed: Runner) -> None:
+    def test_verify_of_a_refused_script(self, stubbed: Runner) -> None:
         script = stubbed.write("print('ran')\n")
         refused, ran = stubbed.run(script, "--verify"), stubbed.run(script, "--verify", "--or-eager")
         assert (refused.returncode, refused.stdout) == (1, "")
@@ -413,7 +413,7 @@ class TestConversion:
 
 @pytest.mark.slow
 class TestTraining:
-    """With torch, and a real conversion."""
+    """With the real torch and a real conversion."""
 
     def test_eager_computes_what_the_converted_file_does(self, runner: Runner) -> None:
         script = runner.write(build())
@@ -452,8 +452,8 @@ class TestTraining:
         assert "DIFFERENT" in other.stderr
 
 
-def test_start_up_costs_less_than_it_may(runner: Runner) -> None:
-    """Out of the cache; processor time, as other processes disturb it less. benchmarks/run_cost.py has the rest."""
+def test_start_up_cost(runner: Runner) -> None:
+    """With a cached conversion, in processor time, which is steadier. benchmarks/run_cost.py measures the rest."""
     script = runner.write("")
     runner.keep(script, "")
 

@@ -1,4 +1,4 @@
-"""`lean-convert run` where its cache was damaged, cannot be written, or a signal comes: it trains, or says why not."""
+"""`lean-convert run` with a damaged or unwritable cache, or interrupted by a signal: it trains, or says why not."""
 
 import os
 import signal
@@ -17,21 +17,21 @@ from transformer.run.harness.program import Damaged
 from transformer.run.start import Aside
 
 NO_BODY = 65534
-"""The number of the user `nobody`."""
+"""The user id of `nobody`."""
 REFUSED = "print('ran')\n"
-"""A script that cannot be converted, so that a conversion made anew is known by what it says."""
+"""It cannot be converted, so a new conversion shows in the output."""
 
 
 @pytest.fixture
 def kept(runner: Runner) -> Path:
-    """The folder of a conversion that is kept."""
+    """The folder of a cached conversion."""
     runner.keep(runner.write(REFUSED), REFUSED)
     return next(p for p in runner.cache.iterdir() if p.is_dir())
 
 
 @pytest.fixture
 def entry(runner: Runner, kept: Path) -> Path:
-    """The same, which runs."""
+    """The folder of a cached conversion that has run once."""
     assert runner.run("-q", runner.folder / "ppo.py").stdout == "ran\n"
     return kept
 
@@ -63,7 +63,7 @@ def a_pipe(file: Path) -> None:
 WAYS = (Path.unlink, emptied, cut, turned, a_folder, a_pipe)
 FILES = ("ppo.py", "ppo.py.json", "SHA256SUMS")
 IN_PROCESSES = (("ppo.py", turned), ("ppo.py", a_pipe), ("ppo.py.json", cut), ("SHA256SUMS", Path.unlink))
-"""What is tried at every change in processes too; all is, in this one."""
+"""These also run in processes at every change; all combinations run in this process."""
 
 
 @pytest.mark.parametrize("how", WAYS)
@@ -84,12 +84,12 @@ def test_a_damaged_conversion_is_not_found(runner: Runner, kept: Path, file: str
         for file in FILES
     ],
 )
-def test_a_damaged_conversion_is_never_run_and_made_anew(
+def test_a_damaged_conversion_is_replaced_and_not_run(
     runner: Runner, entry: Path, file: str, how: Callable[[Path], None]
 ) -> None:
     how(entry / file)
     done = runner.run("-v", runner.folder / "ppo.py")
-    assert (done.returncode, done.stdout) == (1, ""), done.stderr  # converted anew, which is refused
+    assert (done.returncode, done.stdout) == (1, ""), done.stderr  # converted again, which is refused
     assert "LC" in done.stderr and "Traceback" not in done.stderr
     assert "is damaged, and is replaced" in done.stderr
     assert "is damaged" not in runner.run(runner.folder / "ppo.py").stderr  # without -v
@@ -115,7 +115,7 @@ def test_an_entry_that_is_a_file(runner: Runner, entry: Path) -> None:
     assert runner.run("-q", runner.folder / "ppo.py").stdout == "ran\n"
 
 
-def test_a_spawned_process_does_not_run_what_was_damaged(runner: Runner) -> None:
+def test_a_spawned_process_does_not_run_a_damaged_conversion(runner: Runner) -> None:
     code = (
         "import multiprocessing, pathlib\n"
         "def work(): print('worked', flush=True)\n"
@@ -133,7 +133,7 @@ def test_a_spawned_process_does_not_run_what_was_damaged(runner: Runner) -> None
 
 
 class TestWithoutACache:
-    """The conversion is kept for the run alone, which a line says."""
+    """The conversion is kept for this run only, and a line says so."""
 
     def trains(self, runner: Runner, script: Path, why: str) -> None:
         temporary = runner.folder / "temporary"
@@ -153,7 +153,7 @@ class TestWithoutACache:
         return stubbed.write(quick("print(sys.argv)\nsys.exit(9)"))
 
     def test_where_its_folder_cannot_be_made(self, stubbed: Runner, script: Path) -> None:
-        stubbed.cache.parent.write_bytes(b"")  # a file in its place
+        stubbed.cache.parent.write_bytes(b"")  # a file in the folder's place
         self.trains(stubbed, script, "Not a directory")
 
     def test_without_a_home(self, stubbed: Runner, script: Path) -> None:
@@ -162,7 +162,7 @@ class TestWithoutACache:
         self.trains(stubbed, script, "Not a directory")
 
     def test_where_the_process_begins_anew(self, stubbed: Runner) -> None:
-        """It finds what it converted before, also where there is no cache, and removes it."""
+        """It finds the conversion that it made before, even without a cache, and removes it."""
         stubbed.variables["TMPDIR"] = str(stubbed.folder / "temporary")
         stubbed.cache.parent.write_bytes(b"")
         (stubbed.folder / "site" / "gym.py").write_text("AsyncVectorEnv = print\n")
@@ -177,7 +177,7 @@ class TestWithoutACache:
     @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
     @pytest.mark.parametrize("mode", [0o555, 0o000])
     def test_as_a_user_who_may_not_write(self, mode: int, tmp_path: Path) -> None:
-        """In a process of nobody's, as root may write anywhere."""
+        """In a process of nobody's, since root may write anywhere."""
         folder = tmp_path / "home" / "lean-convert"
         folder.mkdir(parents=True, mode=0o700)
         os.chown(folder, NO_BODY, NO_BODY)
@@ -200,7 +200,7 @@ class TestWithoutACache:
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
     def test_on_a_full_disk(self, runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Nothing half-written is left, and the conversion goes where there is room."""
+        """No half-written file is left, and the conversion goes where there is room."""
         made = open_cache(runner.cache)
         real = os.fsync
 
@@ -230,7 +230,7 @@ class TestWithoutACache:
 
 
 class TestCleaning:
-    def test_everything_of_ours_goes_and_nothing_else(self, runner: Runner, entry: Path) -> None:
+    def test_only_entries_are_removed(self, runner: Runner, entry: Path) -> None:
         (runner.cache / "mine.txt").write_text("")
         (runner.cache / "new-xyz").mkdir()
         done = runner.python("-m", "transformer", "run", "--clean")
@@ -239,7 +239,7 @@ class TestCleaning:
         assert [p.name for p in runner.cache.iterdir()] == ["mine.txt"]
         assert "removed 0 conversions, " in runner.python("-m", "transformer", "run", "--clean").stderr
 
-    def test_what_is_running_stays(self, runner: Runner) -> None:
+    def test_running_entries_stay(self, runner: Runner) -> None:
         code = "import sys\nprint('up', flush=True)\ninput()\n"
         script = runner.write(code)
         runner.keep(script, code)
@@ -269,14 +269,14 @@ class TestCleaning:
         assert runner.python("-m", "transformer", "run").returncode == 2
 
 
-def test_the_oldest_go_where_all_take_more_than_they_may(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_are_removed_if_the_cache_is_too_large(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     made = open_cache(runner.cache)
     monkeypatch.setattr(cache, "KEPT_BYTES", 25_000)
     for n in range(4):
         made.put(str(n) * 32, "ppo.py", b"#" * 10_000, cache.Facts())
         at = time.time() - 1000 + n
         if n == 0:
-            made.find("0" * 32, "ppo.py")  # which keeps it in use by this process
+            made.find("0" * 32, "ppo.py")  # this process now uses it
         os.utime(runner.cache / (str(n) * 32), (at, at))
     made.put("9" * 32, "ppo.py", b"#" * 10_000, cache.Facts())
     assert {p.name[0] for p in runner.cache.iterdir()} == {"0", "3", "9"}
@@ -284,7 +284,7 @@ def test_the_oldest_go_where_all_take_more_than_they_may(runner: Runner, monkeyp
 
 class TestSignals:
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
-    def test_the_script_gets_them_and_its_code_comes_back(self, runner: Runner, number: signal.Signals) -> None:
+    def test_the_script_gets_signals(self, runner: Runner, number: signal.Signals) -> None:
         code = "import time\nprint('up', flush=True)\ntime.sleep(60)\n"
         script = runner.write(code)
         runner.keep(script, code)
@@ -299,7 +299,7 @@ class TestSignals:
         assert shell.communicate(timeout=30)[0] == f"code {128 + number}\n"
 
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-    def test_while_it_is_being_converted_nothing_stays_behind(self, number: signal.Signals, tmp_path: Path) -> None:
+    def test_a_signal_during_conversion_leaves_nothing(self, number: signal.Signals, tmp_path: Path) -> None:
         told = tmp_path / "told"
         code = (
             "import os, time\nfrom pathlib import Path\nfrom transformer.run.start import Aside\n"
@@ -317,16 +317,16 @@ class TestSignals:
         assert process.wait(timeout=20) == -number
         child = int(told.read_text())
         with pytest.raises(ProcessLookupError):
-            for _ in range(1000):  # 20 of the 60 seconds that it would go on; a busy machine takes more than two
+            for _ in range(1000):  # 20 of the 60 seconds it would take; two are not enough on a busy machine
                 os.kill(child, 0)
                 time.sleep(0.02)
 
-    def test_a_conversion_that_is_killed_is_told(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_killed_conversion_is_reported(self, capsys: pytest.CaptureFixture[str]) -> None:
         aside = Aside(lambda say: os.kill(os.getpid(), signal.SIGKILL) or 0)  # type: ignore[func-returns-value]
         assert aside.wait() == 137
         assert "ended by SIGKILL" in capsys.readouterr().err
 
-    def test_what_ran_before_is_as_it_was(self) -> None:
+    def test_signal_handlers_are_restored(self) -> None:
         before = [signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)]
         aside = Aside(lambda say: 3)
         assert aside.wait() == 3
@@ -334,7 +334,7 @@ class TestSignals:
 
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
     def test_a_verification_ends_with_them(self, number: signal.Signals, tmp_path: Path) -> None:
-        """The signal is handed on to the process that verifies, and its code comes back."""
+        """The verifying process gets the signal, and its exit code is returned."""
         told = tmp_path / "told"
         child = f"import os, time; open({str(told)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
         code = (

@@ -1,4 +1,4 @@
-"""Tracebacks and warnings of a run name the original's lines, and the converted ones where they differ."""
+"""Tracebacks and warnings of a run name the original's lines, and converted lines where these differ."""
 
 import re
 import sys
@@ -60,7 +60,7 @@ HOWS = ["raise", "deep", "chain", "log", "thread", "warn"]
 
 
 def pushed_down(runner: Runner) -> Path:
-    """A script whose conversion has three more lines at its top, and less indentation in the block."""
+    """A script whose conversion has three more lines at the top and less indentation in a block."""
     script = runner.write(ORIGINAL)
     head, block = ORIGINAL.split("if True:\n")
     converted = "#\n" * PUSHED + head + "pass\n" + re.sub("^    ", "", block, flags=re.MULTILINE)
@@ -71,14 +71,14 @@ def pushed_down(runner: Runner) -> Path:
 
 
 @pytest.mark.parametrize("how", [*HOWS, *(["group"] if sys.version_info >= (3, 11) else [])])
-def test_what_is_the_originals_reads_as_the_originals(runner: Runner, how: str) -> None:
-    """To the caret, although each line stands elsewhere."""
+def test_unchanged_lines_read_as_the_originals(runner: Runner, how: str) -> None:
+    """Down to the caret, although each line is at another place."""
     script = pushed_down(runner)
     runner.variables["PYTHONWARNINGS"] = "always"
     before, after = runner.python(script, how), runner.run("-q", script, script_args=[how])
     assert f'"{script}", line ' in before.stderr or f"{script}:" in before.stderr
     assert before.returncode == after.returncode == (how not in ("warn", "log", "thread"))
-    # Frames of the command stand below the script's on the stack, which holds fewer of them
+    # The command's own frames are below the script's on the stack, which leaves fewer for the script
     assert re.sub("repeated 9.. more", "repeated", after.stderr) == re.sub(
         "repeated 9.. more", "repeated", before.stderr
     )
@@ -121,7 +121,7 @@ def without_carets(text: str) -> list[str]:
     return [line for line in text.splitlines() if line.strip(" ^~")]
 
 
-def test_where_a_line_differs_both_are_shown(runner: Runner, changed: Path) -> None:
+def test_both_versions_of_a_changed_line_are_shown(runner: Runner, changed: Path) -> None:
     done = runner.run("-q", changed, script_args=["changed"])
     entry = next(runner.cache.glob("*/ppo.py"))
     shown = without_carets(done.stderr)
@@ -137,7 +137,7 @@ def test_where_a_line_differs_both_are_shown(runner: Runner, changed: Path) -> N
     assert shown[-1].startswith("TypeError: ")
 
 
-def test_what_a_transform_wrote_is_said_to_be_so(runner: Runner, changed: Path) -> None:
+def test_emitted_lines_name_their_transform(runner: Runner, changed: Path) -> None:
     done = runner.run("-q", changed, script_args=["written"])
     entry = next(runner.cache.glob("*/ppo.py"))
     assert f'  File "{entry}", line 8, in written, written by some-transform\n    raise ValueError' in done.stderr
@@ -160,4 +160,4 @@ def test_a_debugger_finds_the_converted_text(runner: Runner) -> None:
     runner.keep(script, converted, Facts([None] * 16, ["some-transform"] * 16))
     shown, _ = runner.popen("-q", script, "--", "changed").communicate()
     assert f"> {next(runner.cache.glob('*/ppo.py'))}(1" in shown
-    assert "-> rollout([int, len])" in shown or "-> breakpoint()" in shown  # from 3.13 on
+    assert "-> rollout([int, len])" in shown or "-> breakpoint()" in shown  # since Python 3.13

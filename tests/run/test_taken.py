@@ -1,4 +1,4 @@
-"""What `run` takes of what a conversion offers."""
+"""The options of a conversion that `run` turns on by itself."""
 
 import pytest
 from golden import FIXTURES
@@ -20,11 +20,11 @@ from transformer.syntax.text import read
         (Settings(ignore=("gae",)), True),
     ],
 )
-def test_environments_are_fused_unless_somebody_chose(settings: Settings, fused: bool | None) -> None:
+def test_environments_are_fused_by_default(settings: Settings, fused: bool | None) -> None:
     assert with_all_that_pays(settings).fuse_envs is fused
 
 
-def test_what_was_taken_is_told() -> None:
+def test_options_turned_on_are_reported() -> None:
     source = read(FIXTURES / "target_kl.py").content
     taken = [facts_of(convert(source, fuse_envs=fused)).taken for fused in (True, False)]
     assert taken == [["fused environments"], []]

@@ -1,4 +1,4 @@
-"""A script whose agent holds networks, optimizers and a replay buffer, and learns in a method: DDPG."""
+"""A DDPG script: its agent holds networks, optimizers and a replay buffer, and learns in a method."""
 
 SCRIPT = """
 import argparse

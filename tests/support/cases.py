@@ -1,4 +1,4 @@
-"""Before/after pairs: how a transform changes parts of the script, and what it leaves alone and why."""
+"""Before/after pairs: what a transform changes in parts of the script, and when and why it changes nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GRAPHS = 'parser.add_argument("--cudagraphs", action="store_true", help="replay 
 
 
 def alone(what: str = "policy and update", captured: str = "") -> Parts:
-    """The flags, with a help text that says what is compiled, and if anything is captured, what."""
+    """The flags, with a help text that names what is compiled, and what is captured, if anything."""
     text = ADDED.replace("compile policy and update", f"compile {what}")
     return {"flags": text + (GRAPHS.format(captured) if captured else "")}
 
@@ -98,7 +98,7 @@ class NoOp:
 
 
 def turn(transform: str, source: str, also: tuple[str, ...] = ()) -> Step:
-    """The turn of one transform, after those that it needs, and others."""
+    """The step of one transform, after the transforms that it needs and those in `also`."""
     conversion = converted_by(source, transform, *also)
     assert conversion.steps, conversion.diagnostics
     return next(s for s in conversion.steps if s.transform.name == transform)

@@ -21,12 +21,12 @@ ARGS = tomllib.loads((FIXTURES / "ARGS.toml").read_text(encoding="utf-8"))
 
 
 shared: Path | None = None
-"""Where the processes of one test run share conversions; conftest.py sets it."""
+"""A folder in which the processes of a test run share conversions; conftest.py sets it."""
 
 
 @cache
 def conversion_of(fixture: Path) -> Conversion:
-    """The conversion of a fixture, made once for all tests that look at it."""
+    """The conversion of a fixture, made once for all tests."""
     kept = None if shared is None else shared / f"{fixture.stem}.pickle"
     if kept is not None and kept.exists():
         found = pickle.loads(kept.read_bytes())

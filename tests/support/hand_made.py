@@ -1,4 +1,4 @@
-"""A conversion made by hand: small, but with everything that its views must show."""
+"""A conversion made by hand: small, but with everything that its displays must show."""
 
 import textwrap
 

@@ -1,4 +1,4 @@
-"""Judges a script: converts it, and runs it in each of its forms against the original."""
+"""Judges a script: converts it, and compares the runs of each of its forms with the original's."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _record(script: Path, source: str, args: tuple[str, ...] = (), **options: bo
     try:
         return record_forked(run, **options)
     except TimedOut:
-        return record_forked(run, **options)  # the machine was busy with something else
+        return record_forked(run, **options)  # the machine was busy
 
 
 def _last(lines: str) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ MAX_TURNS, MAX_DEPTH = 3, 3
 
 @dataclass(frozen=True)
 class Event:
-    """Something that a run did."""
+    """A step of a run."""
 
     kind: str
     """`at` and `done` (a statement begins, or ends and the next one follows), `read`, `bind`, `unbind`."""
@@ -97,7 +97,7 @@ class _Jump(Exception):
 
 
 class Interpreter:
-    """Runs a program once, on a path that chance chooses; a name that is not bound raises when it is read."""
+    """Runs a program once, on a random path; reading an unbound name raises."""
 
     def __init__(self, body: list[ast.stmt], chance: random.Random) -> None:
         self.events: list[Event] = []

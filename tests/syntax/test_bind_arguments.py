@@ -1,4 +1,4 @@
-"""Arguments are bound to parameters as Python itself binds them, or nothing is said of them."""
+"""Arguments are bound to parameters as Python binds them, or the result is None."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMES = st.sampled_from("abcdefg")
 
 @st.composite
 def signatures(draw: st.DrawFn) -> str:
-    """The parameters of a function, of every kind."""
+    """Parameters of every kind."""
     names = draw(st.lists(NAMES, max_size=6, unique=True))
     positional = draw(st.integers(0, len(names)))
     only = draw(st.integers(0, positional))
@@ -52,7 +52,7 @@ def parsed(signature: str, call: str) -> tuple[ast.FunctionDef, ast.Call]:
 
 
 def expected(signature: str, call: str, *first: Any) -> dict[str, Any] | None:
-    """What Python binds; None where it raises, or puts something into `*rest` or `**others`."""
+    """What Python binds; None if it raises or fills `*rest` or `**others`."""
     space: dict[str, Any] = {}
     exec(f"def f({signature}): pass\ndef given(*args, **named): return args, named\nhow = given({call})", space)
     args, named = space["how"]
@@ -90,7 +90,7 @@ def test_an_object_is_the_first_argument(signature: str, call: str) -> None:
 
 
 @pytest.mark.parametrize("call", ["*values", "1, *values", "**options", "a=1, **options"])
-def test_what_is_spread_is_unknown(call: str) -> None:
+def test_spread_arguments_are_unknown(call: str) -> None:
     assert bind_arguments(*parsed("a=1, b=2, *rest, **others", call)) is None
 
 
@@ -120,7 +120,7 @@ def test_functions_without_a_name() -> None:
     assert bound is not None and list(bound.given) == ["x"] and list(bound.defaults) == ["y"]
 
 
-def test_one_value_for_two_parameters_is_none_of_them() -> None:
+def test_one_value_for_two_parameters() -> None:
     function, call = parsed("a, b", "1, 2")
     call.args[1] = call.args[0]
     bound = bind_arguments(function, call)

@@ -1,4 +1,4 @@
-"""Edits of a script by its statements: what they change, where comments go, and that all else keeps its bytes."""
+"""Edits of statements: what they change, where comments go, and that all other bytes stay."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def  train( rate,steps ):
 
 
 def edited(code: str, edit: Callable[[Edits, dict[str, ast.stmt]], None], *, width: int = 100) -> str:
-    """The text after some edits of statements, which are found by their own text's first line."""
+    """The text after edits of statements, each found by the first line of its text."""
     source = Source(Tree(code), width)
     statements = {source.tree.text(n).split("\n")[0]: n for n in ast.walk(source.tree.root) if isinstance(n, ast.stmt)}
     edits = Edits(source)
@@ -68,7 +68,7 @@ def test_comments_of_a_moved_statement_go_with_it() -> None:
     assert edited(CODE, move) == CODE.replace(line, "") + line.replace("        ", "    ")
 
 
-def test_statements_are_put_above_comments_and_below_statements() -> None:
+def test_inserts_go_above_comments_and_below_statements() -> None:
     def insert(edits: Edits, statements: dict[str, ast.stmt]) -> None:
         edits.before(statements["for i in range(steps):"], "first = 1\nsecond = 2", gap=1)
         edits.after(statements["rate = rate / 2"], "print(rate)")
@@ -157,8 +157,8 @@ def test_the_files_own_newlines_and_indentation(newline: str, unit: str) -> None
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.data())
-def test_what_no_edit_names_keeps_its_bytes(data: st.DataObject) -> None:
-    """Statements are inserted anywhere, next to text that is not ASCII. Without them, the text is the original."""
+def test_other_text_keeps_its_bytes(data: st.DataObject) -> None:
+    """Statements are inserted anywhere, also beside non-ASCII text; without them, the text is the original."""
     code = CODE.replace("the author's", "l'été de").replace("\n    if rate", "\n    é = 'ü'\n    if rate")
     source = Source(Tree(code), 100)
     statements = [n for n in ast.walk(source.tree.root) if isinstance(n, ast.stmt)]

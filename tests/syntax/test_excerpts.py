@@ -1,4 +1,4 @@
-"""The lines of a script that findings and reasons name, with the part that is meant marked."""
+"""Lines of a script that findings and reasons name, with the part that they mean marked."""
 
 import pytest
 
@@ -27,15 +27,15 @@ def meant(found: Excerpt | None) -> str:
 @pytest.mark.parametrize(
     ("line", "column", "text"),
     [
-        (3, 9, "Agent(envs)"),  # the whole expression that begins there
+        (3, 9, "Agent(envs)"),  # the whole expression that begins here
         (3, 1, "agent = Agent(envs)"),
-        (4, 1, "for step in range(8):"),  # one that goes on below ends with its line
+        (4, 1, "for step in range(8):"),  # only the first line of a statement
         (5, 18, "faster(agent.forward)"),
         (6, 9, "sum("),
-        (3, 10, "gent"),  # where nothing begins: the word
+        (3, 10, "gent"),  # nothing begins here: the word
     ],
 )
-def test_what_begins_in_a_column(line: int, column: int, text: str) -> None:
+def test_expressions_by_column(line: int, column: int, text: str) -> None:
     assert meant(excerpt(VALID, line, column)) == text
 
 
@@ -45,23 +45,23 @@ def test_what_begins_in_a_column(line: int, column: int, text: str) -> None:
         (5, "line 5 replaces agent.forward while it trains", "agent.forward"),
         (5, "line 5 replaces a method", "agent.forward = faster(agent.forward)"),
         (3, "line 3: Agent(envs) is not known, nor envs", "Agent(envs)"),
-        (3, "line 3 uses agents", "agent = Agent(envs)  # of é"),  # no name in parts
+        (3, "line 3 uses agents", "agent = Agent(envs)  # of é"),  # no part of a name counts
     ],
 )
-def test_what_a_sentence_spells(line: int, about: str, text: str) -> None:
+def test_expressions_named_in_a_sentence(line: int, about: str, text: str) -> None:
     assert meant(excerpt(VALID, line, about=about)) == text
 
 
-def test_a_text_that_is_no_python() -> None:
-    assert excerpt(SOURCE, 10, 8) == Excerpt(10, 8, 9, "if done")  # something is missing at its end
+def test_text_that_is_not_python() -> None:
+    assert excerpt(SOURCE, 10, 8) == Excerpt(10, 8, 9, "if done")  # the expression is incomplete
     assert meant(excerpt(SOURCE, 10, 4)) == "done"
 
 
 @pytest.mark.parametrize(("line", "column"), [(0, 1), (2, 1), (99, 1), (2, None)])
-def test_lines_that_are_not_there(line: int, column: int | None) -> None:
+def test_missing_lines(line: int, column: int | None) -> None:
     assert excerpt(VALID, line, column) is None
 
 
-def test_each_line_that_a_sentence_names_once() -> None:
+def test_each_named_line_appears_once() -> None:
     sentence = "line 3 makes agent; line 5 changes it, as line 3 does not, and line 4 of nets.py does not"
     assert [e.line for e in excerpts(VALID, sentence)] == [3, 5]

@@ -1,4 +1,4 @@
-"""The line at the top of a converted script: it has a legal place, detects every edit, and survives CRLF."""
+"""The header of a converted script: it has a legal place, detects every edit, and survives CRLF."""
 
 import codecs
 import hashlib
@@ -32,12 +32,12 @@ ANYTHING = st.text(st.characters(exclude_characters="\0", codec="utf-8"))
         ("# -*- coding: utf-8 -*-\n", PLAIN),
         ("#!/usr/bin/env python\r\n# coding=latin-1\r\n", PLAIN.replace("\n", "\r\n")),
         ("\n\f# coding: utf-8\n", PLAIN),
-        ("", "x = 1\n# coding: latin-1\n"),  # below code it is no coding line
+        ("", "x = 1\n# coding: latin-1\n"),  # below code, the comment sets no encoding
         ("", '"""\n# coding: latin-1\n"""\n'),
         ("", "# a licence\n#\n# coding: latin-1\n"),
     ],
 )
-def test_it_stands_below_what_must_come_first(first: str, rest: str) -> None:
+def test_it_is_below_lines_that_must_come_first(first: str, rest: str) -> None:
     result = header.add(first + rest, "ppo.py", "1.2.3")
     assert result.startswith(first + "# Converted by lean-convert 1.2.3 from ppo.py; digest of this file: ")
     line_end = "\r\n" if "\r\n" in rest else "\n"
@@ -49,7 +49,7 @@ def test_it_stands_below_what_must_come_first(first: str, rest: str) -> None:
 
 @unhurried
 @given(LINES, LINE_ENDS, st.sampled_from(["ppo.py", "coding:latin-1.py", "é encoding=cp1252\n.py", "\udcff.py"]))
-def test_no_text_is_read_otherwise_for_it(lines: list[str], line_end: str, name: str) -> None:
+def test_it_changes_the_meaning_of_no_text(lines: list[str], line_end: str, name: str) -> None:
     before = text.decode(line_end.join([*lines, "x = 1", ""]).encode())
     after = text.decode(before.encode(header.add(before.content, header.quoted(Path(name)))))
     assert after.encoding == before.encoding
@@ -111,8 +111,8 @@ def test_a_long_block_of_comments_is_searched_at_once() -> None:
 
 
 @pytest.mark.parametrize("names", [None, ["shuffle"]])
-def test_what_carries_it_is_not_converted_again(names: list[str] | None) -> None:
-    """Not even where no flag tells of the conversion, or the result was broken by an edit."""
+def test_a_script_with_a_header_is_not_converted_again(names: list[str] | None) -> None:
+    """Even if the conversion has no flags, or an edit broke the result."""
     source = (golden.FIXTURES / "plain_prints.py").read_text(encoding="utf-8")
     once = convert(source, select=names)
     assert once.converted
@@ -123,7 +123,7 @@ def test_what_carries_it_is_not_converted_again(names: list[str] | None) -> None
         assert again.source == result
 
 
-def test_the_version_of_what_was_never_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_version_without_an_installation(monkeypatch: pytest.MonkeyPatch) -> None:
     assert header.running() != "unknown"
     monkeypatch.setattr(header, "DISTRIBUTION", "no-such-distribution")
     assert header.running() == "unknown"
@@ -131,14 +131,14 @@ def test_the_version_of_what_was_never_installed(monkeypatch: pytest.MonkeyPatch
 
 @unhurried
 @given(LINES, LINE_ENDS, ANYTHING)
-def test_without_it_the_text_is_what_it_was(lines: list[str], end: str, rest: str) -> None:
+def test_removing_it_restores_the_text(lines: list[str], end: str, rest: str) -> None:
     content = end.join([*lines, rest])
     assert header.without(header.add(content, "train.py")) == content.replace("\r\n", "\n")
     assert header.without(content) == content.replace("\r\n", "\n")
 
 
 def test_a_header_in_the_words_of_the_first_release_is_known() -> None:
-    """0.1 wrote `, sha256 ` above what it converted."""
+    """Version 0.1 wrote `, sha256 ` into the header."""
     before, after = "# Converted by lean-convert 0.1.0 from ppo.py, sha256 ", "\n" + PLAIN
     digest = hashlib.sha256((before + after).encode()).hexdigest()[: header.DIGITS]
     assert header.is_unedited(before + digest + after)

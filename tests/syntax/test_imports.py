@@ -1,4 +1,4 @@
-"""Imports are added where the script keeps its own, and below those that must come first."""
+"""Imports are added beside the script's own, and below those that must come first."""
 
 import ast
 
@@ -32,7 +32,7 @@ def added(text: str, *lines: str, below: str = "") -> str:
         ("if x:\n    y()\n\nimport os\n", "if x:\n    y()\n\nimport argparse\nimport os\n"),
     ],
 )
-def test_an_import_is_added_where_its_like_stand(before: str, after: str) -> None:
+def test_an_import_is_added_beside_similar_ones(before: str, after: str) -> None:
     assert added(before, "import argparse") == after
 
 

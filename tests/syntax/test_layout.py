@@ -1,4 +1,4 @@
-"""Breaking emitted lines, and doing without a formatter."""
+"""Emitted lines are broken if they are long; the formatter is optional."""
 
 from __future__ import annotations
 

@@ -54,5 +54,5 @@ def test_options(code: str) -> None:
         "def train(args=None):\n    if args is None:\n        args = make()\n    print(args)\ntrain()",
     ],
 )
-def test_what_may_be_something_else(code: str) -> None:
+def test_values_that_may_be_something_else(code: str) -> None:
     assert not holds(code)

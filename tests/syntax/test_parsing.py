@@ -49,8 +49,8 @@ def test_threads_may_not_parse_by_ast() -> None:
     assert "recursion depth mismatch" in threads("ast")
 
 
-def test_what_verify_runs_in_threads_parses_so() -> None:
-    harness = ROOT / "transformer" / "verify" / "harness"  # processes of their own
+def test_verify_parses_in_threads() -> None:
+    harness = ROOT / "transformer" / "verify" / "harness"  # its modules run in processes of their own
     modules = [p for p in (ROOT / "transformer" / "verify").rglob("*.py") if not p.is_relative_to(harness)]
     assert len(modules) > 20
     for path in modules:

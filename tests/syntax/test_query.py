@@ -1,4 +1,4 @@
-"""Small questions about any Python."""
+"""Small questions about Python code."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_loops_that_run_backwards(text: str) -> None:
         "T",
     ],
 )
-def test_loops_that_do_not(text: str) -> None:
+def test_loops_that_do_not_run_backwards(text: str) -> None:
     assert steps(text) is None
 
 

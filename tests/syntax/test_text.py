@@ -1,4 +1,4 @@
-"""Reading scripts: every encoding that Python accepts survives, everything else is LC001 at its position."""
+"""Reading scripts: every encoding that Python accepts is kept; all else is LC001 at its position."""
 
 import codecs
 
@@ -39,7 +39,7 @@ def test_content_has_no_byte_order_mark() -> None:
         (codecs.BOM_UTF8 + b"# coding: latin-1\n", (1, 1), "utf-8"),
     ],
 )
-def test_what_is_not_text(data: bytes, position: tuple[int, int], words: str) -> None:
+def test_content_that_is_no_text(data: bytes, position: tuple[int, int], words: str) -> None:
     with pytest.raises(text.NotText) as caught:
         text.decode(data)
     found = caught.value.diagnostic

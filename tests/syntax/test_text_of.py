@@ -1,4 +1,4 @@
-"""The text of a tree is LibCST's own, whatever its statements are, and each statement's is generated once."""
+"""The text of a tree is LibCST's own, for every kind of statement, and each statement's text is generated once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reader of any Python file asks of its tree."""
+"""Questions to the tree of any Python file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_the_block_of_a_statement(name: str) -> None:
     assert tree.block(stmt) == [stmt]
 
 
-def test_text_behind_what_is_not_ascii() -> None:
+def test_text_after_non_ascii_characters() -> None:
     tree = Tree("x = 'é' + f(y)\n")
     (call,) = tree.of(ast.Call)
     assert tree.text(call) == "f(y)"

@@ -10,7 +10,7 @@ from transformer.syntax.written_out import rewritten, written_out
         ('f"{x=}"', ["x"]),
         ('f"{ x.y * 2 = !r:>9} {z}"', ["x.y * 2"]),
         ("f\"{d['a']=:.3f}\"", ["d['a']"]),
-        ('f"x={x} loss={v_loss:.3f}"', ["x"]),  # to Python the same as `f"{x=!s}"`
+        ('f"x={x} loss={v_loss:.3f}"', ["x"]),  # Python parses it as `f"{x=!s}"`
         ('f"loss = {x}"', []),
         ('f"{x == y}"', []),
     ],

@@ -1,4 +1,4 @@
-"""What CI runs: the README's test command, whose failure is CI's; what was skipped is told, and why."""
+"""CI runs the README's test command and fails with it; skipped tests are reported with their reasons."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""A policy that is compiled draws what the eager one draws; one that is captured draws anew at each replay."""
+"""A compiled policy draws what the eager one draws; a captured one draws anew at each replay."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def printed(text: str, folder: Path, *flags: str, **variables: str) -> list[list
     ],
 )
 def test_a_compiled_policy_draws_what_the_eager_one_draws(parts: dict[str, str], tmp_path: Path) -> None:
-    """Inductor's own generator draws others, from a seed that it takes of torch's."""
+    """Inductor's own generator would draw other numbers, from a seed drawn by torch's."""
     text, compiled = re.subn(r" +update = torch.compile\(.*\n", "", convert(script({**parts, **SHOWN})).source)
     assert (compiled, text.count("= torch.compile(act, ")) == (1, 1)
     eager = printed(text, tmp_path)

@@ -1,4 +1,4 @@
-"""Registry, README and `explain` agree, because all of them come from the registry."""
+"""The registry, the README, docs/ and `explain` agree."""
 
 import ast
 import dataclasses
@@ -37,12 +37,12 @@ def run(*args: str) -> str:
 
 
 @pytest.mark.parametrize("path", docs.PAGES, ids=lambda p: p.name)
-def test_pages_have_todays_tables(path: Path) -> None:
+def test_pages_have_the_present_tables(path: Path) -> None:
     page = path.read_text(encoding="utf-8")
     assert docs.with_tables(page, docs.PAGES[path]) == page, "run `make docs`"
 
 
-def test_the_transform_that_contributors_are_shown_works() -> None:
+def test_the_example_for_contributors_works() -> None:
     page = (ROOT / "docs" / "contributing.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"^   ```python\n(.*?)^   ```$", page, re.MULTILINE | re.DOTALL)
     shown: dict[str, Any] = {}
@@ -59,7 +59,7 @@ def test_the_readme_is_short() -> None:
     assert len(README.read_bytes()) <= 8_000
 
 
-def test_the_words_are_few() -> None:
+def test_the_glossary_is_short() -> None:
     page = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
     assert 0 < len(re.findall(r"^\| (?!word)\w", page, re.MULTILINE)) <= 15
 
@@ -116,7 +116,7 @@ def test_explain_lists_under_headings() -> None:
 
 
 @by_name
-def test_explain_tells_what_the_registry_holds(info: TransformInfo) -> None:
+def test_explain_shows_the_registry(info: TransformInfo) -> None:
     text = run("explain", info.name)
     assert info.summary in squeezed(text)
     assert squeezed(info.safety) in squeezed(text)

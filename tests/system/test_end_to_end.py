@@ -1,4 +1,4 @@
-"""The real command on real files, in processes of its own."""
+"""The real command on real files, in its own processes."""
 
 import json
 import subprocess
@@ -16,7 +16,7 @@ FIXTURE = golden.FIXTURES / "in_main.py"
 
 
 def written(fixture: Path, source: str | None = None) -> bytes:
-    """The golden conversion of a fixture as it is written, below its header."""
+    """The golden conversion of a fixture with its header, as it is written."""
     return header.add((golden.CONVERTED / fixture.name).read_text(encoding="utf-8"), source or fixture.name).encode()
 
 
@@ -38,7 +38,7 @@ def test_fixture_to_file(tmp_path: Path) -> None:
 
 
 def test_fixture_through_pipes(tmp_path: Path) -> None:
-    result = lean_convert("-", stdin=FIXTURE.read_bytes(), cwd=tmp_path)  # no project's line length there
+    result = lean_convert("-", stdin=FIXTURE.read_bytes(), cwd=tmp_path)  # no project sets the line length there
     assert result.stdout == written(FIXTURE, header.NO_FILE)
 
 
@@ -62,7 +62,7 @@ def test_carriage_returns_and_byte_order_mark_are_kept(tmp_path: Path) -> None:
         (b"import jax\nimport flax\n\n@jax.jit\ndef update(x):\n    return x\n", "LC003"),
     ],
 )
-def test_what_cannot_be_converted(tmp_path: Path, content: bytes, code: str) -> None:
+def test_refused_files(tmp_path: Path, content: bytes, code: str) -> None:
     script, out = tmp_path / "script.py", tmp_path / "out.py"
     script.write_bytes(content)
     result = CliRunner().invoke(cli.main, ["convert", str(script), "-o", str(out)])
@@ -95,7 +95,7 @@ def test_ignored_transforms_are_left_out(tmp_path: Path) -> None:
 
 
 def printed(script: Path, *args: str) -> list[str]:
-    """The lines that a script prints, but those on its speed."""
+    """The lines that a script prints, except those about its speed."""
     done = subprocess.run(
         [sys.executable, script, *args], cwd=script.parent, capture_output=True, text=True, check=False
     )
@@ -104,7 +104,7 @@ def printed(script: Path, *args: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_only_the_order_of_minibatches_changes_what_is_printed(tmp_path: Path) -> None:
+def test_only_the_order_of_minibatches_changes_the_output(tmp_path: Path) -> None:
     original, torchs, numpys = (tmp_path / name for name in ("ppo.py", "torchs.py", "numpys.py"))
     original.write_bytes((golden.FIXTURES / "gym_classic_discrete.py").read_bytes())
     assert b"--ignore shuffle" in lean_convert(original, "-o", torchs).stdout

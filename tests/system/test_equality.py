@@ -1,4 +1,4 @@
-"""Original and conversion do the same, bit by bit: whole conversions, every state on the way, published scripts."""
+"""Original and conversion do the same, bit by bit: conversions, the states between transforms, published scripts."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def arguments(fixture: str) -> list[str]:
 
 
 def processes(fixture: str) -> int | None:
-    """Processes that torchrun launches the fixture in; None where it is started as one."""
+    """The number of processes that torchrun starts; None if the fixture runs without it."""
     return golden.ARGS[fixture].get("processes")
 
 
@@ -61,7 +61,7 @@ def original(fixture: str) -> Recording:
 
 
 def recorded(fixture: str, source: str) -> Recording:
-    """A run of the fixture, or of what became of it; timed as `verify` does where steps are stored one by one."""
+    """A run of the fixture or its conversion; stepwise scripts get the clock that `verify` gives them."""
     script = golden.FIXTURES / fixture
     run = Run(script, tuple(arguments(fixture)), source, timeout=LIMIT, processes=processes(fixture))
     return record_run(run, stepwise=places_of(Run(script)).stepwise)
@@ -133,7 +133,7 @@ which the first graph holds as a constant."""
 
 
 def without_numbers(text: str) -> str:
-    """What is printed, without the numbers in it."""
+    """The output, without its numbers."""
     return re.sub(r"-?\d[\d.e+-]*|nan|inf", "#", text)
 
 

@@ -1,4 +1,4 @@
-"""cleanrl's scripts in both generations convert whole, and verify equal, flags off and compiled.
+"""cleanrl's scripts of both generations convert completely, and verify as equal, with the flags off and compiled.
 
 The older ones come with the package cleanrl 1.2.0. The newer ones are those of a checkout of vwxyzjn/cleanrl that the
 environment variable CLEANRL names; without it their tests are skipped. `support/standins/` holds the environments.
@@ -20,7 +20,7 @@ from transformer.verify.verify import Task, verify
 
 
 def run_of(member: Member, generation: str, published: Path, folder: Path) -> Run:
-    """How to run a script of a generation; the test is skipped where it is not to be had."""
+    """How to run a script of a generation; skips the test if there is no such script."""
     if generation == "newer" and "CLEANRL" not in os.environ:
         pytest.skip("CLEANRL names no checkout of vwxyzjn/cleanrl")
     place = published if generation == "older" else Path(os.environ["CLEANRL"])
@@ -50,7 +50,7 @@ def test_family(member: Member, generation: str, up_to: str, published: Path, tm
 
 @pytest.mark.slow
 @pytest.mark.parametrize("generation", GENERATIONS)
-def test_what_is_on_the_device_stays_there(generation: str, published: Path, tmp_path: Path) -> None:
+def test_environments_on_the_device_stay_there(generation: str, published: Path, tmp_path: Path) -> None:
     (member,) = (m for m in FAMILY if "isaacgym" in m.name)
     source = run_of(member, generation, published, tmp_path).script.read_text(encoding="utf-8")
     assert host_copies(convert(source).source) == host_copies(source)
@@ -66,7 +66,7 @@ OTHERS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("generation", GENERATIONS)
 @pytest.mark.parametrize("name", sorted(OTHERS))
-def test_what_is_not_ppo_is_refused_by_name(name: str, generation: str, published: Path, tmp_path: Path) -> None:
+def test_jax_scripts_are_refused_by_name(name: str, generation: str, published: Path, tmp_path: Path) -> None:
     run = run_of(Member(name.removesuffix(".py"), []), generation, published, tmp_path)
     conversion = convert(run.script.read_text(encoding="utf-8"))
     assert conversion.source == conversion.original

@@ -1,4 +1,4 @@
-"""The committed conversions of the fixtures are what the converter gives today; `make golden` refreshes them."""
+"""The committed conversions of the fixtures are those that the converter makes; `make golden` refreshes them."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A script for gymnasium 1: its conversion is equal, as that of one for gymnasium 0.29 is."""
+"""A script for gymnasium 1 is converted like one for gymnasium 0.29, and its conversion is equal."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CHANGES = {
                         score, length = infos["episode"]["r"][which], infos["episode"]["l"][which]
 """,
 }
-"""What gymnasium 1 has made otherwise, of what the fixture uses."""
+"""Parts of the fixture that gymnasium 1 has changed."""
 
 
 def for_gymnasium_1() -> str:

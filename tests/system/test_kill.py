@@ -1,4 +1,4 @@
-"""Scripts that are killed again and again (benchmarks/killed.py), and what that tells where something is not saved."""
+"""Scripts that are killed repeatedly (benchmarks/killed.py), and its report where something is not saved."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _benchmarks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def killed(source: str, *, kills: int = 3, still: bool = True) -> dict[str, Any]:
-    """What is told of a converted script that is killed."""
+    """The report on a converted script that is killed."""
     import kill_run
     import killed as benchmark
 
@@ -43,8 +43,8 @@ IN_TEN = [pytest.param(kind, marks=[] if i % 10 == 0 else pytest.mark.slow) for 
 
 
 @pytest.mark.parametrize("kind", IN_TEN)
-def test_what_is_saved_goes_on_as_it_was(kind: str) -> None:
-    """Most were lost once: the run that was killed went on with other parameters, and said nothing."""
+def test_saved_state_continues(kind: str) -> None:
+    """Most of these were once lost: the killed run went on with other values, without a warning."""
     conversion = convert(forgetful(SAVED[kind]), checkpoint=True)
     told = killed(conversion.source)
     assert (told["outcome"], told["why"], told["kills"]) == ("equal", "", 3)
@@ -70,17 +70,17 @@ KEYS = {
     "draws of libraries that the script does not name": "random",
     "an optimizer that no iteration names": "optimizer",
 }
-"""What the script says of each in its checkpoint. An ExponentialLR needs none: it goes on from the optimizer's rate."""
+"""The key of each in the checkpoint. ExponentialLR needs none: it continues from the optimizer's rate."""
 
 
 class Forget(ast.NodeTransformer):
-    """Takes what reads a key of the checkpoint out of a script."""
+    """Removes the code that reads a key of the checkpoint."""
 
     def __init__(self, key: str) -> None:
         self.key, self.done = key, 0
 
     def visit(self, node: ast.AST) -> Any:
-        """Statements that read it become `pass`."""
+        """Replace a statement that reads it by `pass`."""
         reads = any(
             isinstance(n, ast.Subscript)
             and isinstance(n.ctx, ast.Load)
@@ -95,14 +95,14 @@ class Forget(ast.NodeTransformer):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KEYS)
-def test_what_is_not_read_back_is_told(kind: str) -> None:
+def test_state_that_is_not_read_back_is_found(kind: str) -> None:
     forget = Forget(KEYS[kind])
     tree = forget.visit(ast.parse(convert(forgetful(SAVED[kind]), checkpoint=True).source))
     assert forget.done
     assert killed(ast.unparse(tree), kills=6)["outcome"] == "differs"
 
 
-def test_a_run_that_is_never_equal_is_told() -> None:
+def test_a_run_that_never_repeats_is_found() -> None:
     source = convert(forgetful({"stdlib": "import os"}), checkpoint=True).source
     assert source.count("print(\n") == 1
     told = killed(source.replace("print(\n", "print(os.getpid(),\n"))
@@ -111,7 +111,7 @@ def test_a_run_that_is_never_equal_is_told() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [k for k in HELD_BACK if k != "an attribute of environments"])
-def test_without_what_holds_it_back_it_would_be_lost(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_state_that_prevents_checkpoints_would_be_lost(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made = Lasting.__init__
 
     def unconditional(self: Lasting, *args: Any) -> None:

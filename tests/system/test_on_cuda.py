@@ -1,4 +1,4 @@
-"""Conversions on a CUDA device, an emulated one: every check is equal, and the host waits once per environment step."""
+"""Conversions on an emulated CUDA device: every check is equal, and the host waits once per environment step."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ ON_CUDA = {"setup": 'device = torch.device("cuda" if torch.cuda.is_available() e
 
 
 def environment(**more: str) -> dict[str, str]:
-    """What gives a process the emulated device."""
+    """The variables that give a process the emulated device."""
     path = os.pathsep.join(filter(None, (str(EMULATED), os.environ.get("PYTHONPATH"))))
     return {"PYTHONPATH": path, "CUDA_VISIBLE_DEVICES": "", **more}
 
 
 def early(converted: str) -> str:
-    """A converted script that captures its graphs in the second call of a function, not in the twentieth."""
+    """The script with CUDA graphs captured in the second call of a function, not in the twentieth."""
     return converted.replace("warmup=20", "warmup=2")
 
 
 def checks(run: Run) -> dict[str, Check]:
-    """What becomes of a script on each check, on the emulated device."""
+    """The outcome of each check, on the emulated device."""
     source = run.source or run.script.read_text(encoding="utf-8")
     task = Task(replace(run, environment=environment()), convert(source).source)
     return {check.name: check for check in verify(task).checks}
 
 
 def captured(text: str) -> set[str]:
-    """The functions of which a converted script makes CUDA graphs where it does not compile."""
+    """The functions that a converted script captures when it does not compile."""
     names = re.findall(r"(\w+) = CudaGraphModule\(", text)
-    return {name for name in names if not re.fullmatch(r"act(_\d+)?", name)}  # without --compile the policy is called
+    return {name for name in names if not re.fullmatch(r"act(_\d+)?", name)}  # only compiled steps call act()
 
 
 def seen(check: Check) -> set[str]:
-    """The functions that were compared on a check."""
+    """The functions that a check compared."""
     assert check.lockstep is not None
     return {function.name for function in check.lockstep.functions if " " not in function.name}
 
@@ -77,7 +77,7 @@ def test_every_check_of_a_fixture_is_equal(fixture: str) -> None:
     expected = SEEN if captured(text) else [check for check in SEEN if "cuda-graphs" not in check]
     statuses = {name: (found[name].status, found[name].reason, found[name].findings) for name in expected}
     assert statuses == dict.fromkeys(expected, ("equal", "", ()))
-    # Minibatches of two sizes are not captured
+    # A function with two sizes of minibatches is not captured
     uneven = {"update_1"} if fixture == "uneven_minibatches.py" else set()
     assert not captured(text) or seen(found["cuda-graphs"]) == captured(text) - uneven
 
@@ -98,7 +98,7 @@ def test_the_optimizer_of_a_checkpoint_is_captured(tmp_path: Path) -> None:
 
 
 def waits(source: str, folder: Path, *args: str) -> Counter[str]:
-    """How often a run waits for the device, by the kind of wait and the text of its line."""
+    """The number of waits for the device in a run, by kind and by the text of the line."""
     script, outcome = folder / "waits.py", folder / "waits.json"
     script.write_text(source, encoding="utf-8")
     command = [sys.executable, str(script), *args]
@@ -119,7 +119,7 @@ def waits(source: str, folder: Path, *args: str) -> Counter[str]:
 
 
 def each_step(source: str, folder: Path, *flags: str) -> Counter[str]:
-    """How often a run waits for ten more steps of the environment, minibatches remaining as many."""
+    """The waits of ten more environment steps, with equally many minibatches."""
     once = *flags, "--num-iterations", "1", "--update-epochs", "1", "--minibatch-size", "100000"
     few, more = (waits(source, folder, *once, "--num-steps", steps) for steps in ("24", "34"))
     return more - few

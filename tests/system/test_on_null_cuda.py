@@ -1,4 +1,4 @@
-"""Conversions with torch's own build for CUDA on a device that computes nothing: what is compiled and captured works.
+"""Conversions with torch's CUDA build on a device that computes nothing: compiling and capturing work.
 
 The emulated device of test_on_cuda.py computes, but neither compiles nor runs torch's CUDA code; this one runs all of
 that, Inductor, Triton's compiler and the capture of graphs included, and has no values.
@@ -27,7 +27,7 @@ ENDS_EARLY = {"extra_buffer.py": "its environment does not take the action 0, th
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What gives a process the device."""
+    """The variables that give a process the device."""
     try:
         return {**os.environ, **build(tmp_path_factory.mktemp("null_cuda"))}
     except CannotBuild as error:
@@ -35,7 +35,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def run(path: Path, environment: dict[str, str], *args: str) -> tuple[subprocess.CompletedProcess[str], Counter[str]]:
-    """A run of a script on the device, and what the device has counted."""
+    """A run of a script on the device, and the device's counts."""
     outcome = path.parent / "counts.json"
     result = subprocess.run(
         [sys.executable, str(path), *args],
@@ -67,7 +67,7 @@ def test_a_fixture_is_compiled_and_captured(
     path.write_text(early(text), encoding="utf-8")
     result, counts = run(path, environment, *arguments(fixture), *flags)
     assert (result.returncode, counts["forbidden"]) == (0, 0), result.stderr[-3000:]
-    # Minibatches of two sizes are not captured
+    # A function with two sizes of minibatches is not captured
     uneven = {"update_1"} if fixture == "uneven_minibatches.py" else set()
     assert counts["captures"] == (len(captured(text) - uneven) if "--cudagraphs" in flags else 0)
 
@@ -90,7 +90,7 @@ def test_an_environment_step_is_one_graph_and_one_wait(environment: dict[str, st
     text = (golden.FIXTURES / "converted" / "gym_classic_discrete.py").read_text(encoding="utf-8")
     path.write_text(early(text), encoding="utf-8")
     found = []
-    for steps in (64, 96, 64, 96):  # the first run of each size compiles, and waits where Inductor tries out kernels
+    for steps in (64, 96, 64, 96):  # the first run of each size compiles, and waits while Inductor tries out kernels
         sizes = "--num-envs", "1", "--num-steps", str(steps), "--total-timesteps", str(3 * steps)
         result, counts = run(path, environment, *sizes, "--compile", "--cudagraphs")
         assert result.returncode == 0, result.stderr[-3000:]

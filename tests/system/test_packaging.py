@@ -1,4 +1,4 @@
-"""What `pip install .` gives: a working command with its templates, and no more than it needs."""
+"""`pip install .` gives a working command with its templates, and no more than it needs."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ FIXTURE = golden.FIXTURES / "gym_classic_discrete.py"
 
 
 def _files(folder: Path) -> set[Path]:
-    """The files below a folder, but for what Python makes of them."""
+    """The files below a folder, except those that Python makes."""
     return {p.relative_to(folder) for p in folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts}
 
 
@@ -31,7 +31,7 @@ TORCH_FREE = (
     ("transforms",),
     ("run", "--help"),
 )
-"""What needs no torch; all that is not about running scripts."""
+"""Commands that need no torch: all that do not run scripts."""
 
 
 def test_the_api_is_whole_and_costs_nothing_until_it_is_used() -> None:
@@ -48,7 +48,7 @@ def test_base_install_converts_from_a_wheel(tmp_path: Path) -> None:
     environment = tmp_path / "venv"
     venv.create(environment, with_pip=True)
     scripts = environment / "bin"
-    source = tmp_path / "source"  # a copy, as building leaves files in the tree that it builds from
+    source = tmp_path / "source"  # a copy, since a build leaves files in its tree
     source.mkdir()
     for name in ("transformer", "templates"):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -84,7 +84,7 @@ def test_base_install_converts_from_a_wheel(tmp_path: Path) -> None:
     script = tmp_path / "stops.py"
     content = FIXTURE.read_text(encoding="utf-8")
     script.write_text(content.replace("import argparse", "import argparse\nraise SystemExit(__file__)", 1))
-    for _ in range(2):  # out of the conversion, and out of the cache
+    for _ in range(2):  # with a new conversion, then with the cached one
         done = subprocess.run(
             [scripts / "lean-convert", "run", script],
             cwd=tmp_path,

@@ -1,4 +1,4 @@
-"""Properties: a script converts the same under other names, in another order, and among unrelated statements."""
+"""Properties: a script converts the same with other names, in another order, and with unrelated statements."""
 
 import ast
 import re
@@ -76,7 +76,7 @@ def test_names_do_not_matter(fresh: list[str]) -> None:
 
 
 def statement_lines(source: str) -> list[int]:
-    """Lines in the training scope where a statement of its own may be inserted."""
+    """Lines in the training scope before which a statement may be inserted."""
     guard = next(n for n in ast.parse(source).body if isinstance(n, ast.If))
     blocks = [n.body for n in ast.walk(guard) if isinstance(n, (ast.For, ast.With))]
     return sorted({s.lineno for block in [guard.body, *blocks] for s in block})
@@ -97,7 +97,7 @@ def test_unrelated_statements_do_not_matter(line: int, statement: str) -> None:
 
 
 def independent_pairs(source: str) -> list[tuple[ast.stmt, ast.stmt]]:
-    """Neighbours of the training scope that share no name that either binds, and call nothing of the script's."""
+    """Neighbours in the training scope that bind none of each other's names and call none of the script's functions."""
     guard = next(n for n in ast.parse(source).body if isinstance(n, ast.If))
     pairs = []
     for first, second in zip(guard.body, guard.body[1:], strict=False):

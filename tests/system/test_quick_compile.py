@@ -1,4 +1,4 @@
-"""Under --compile a conversion prints what it prints without: compiled code keeps every change that it makes."""
+"""With --compile a conversion prints what it prints without: compiled code keeps all its effects."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ elif kl < 0.005:
 {RATE} = rate
 """
 ROLLOUT = "print(b_actions.sum().item(), b_logprobs.sum().item(), b_returns.sum().item())"
-"""What acted in an iteration, in numbers: a policy that is compiled for good shows here, in no loss of the next one."""
+"""The rollout in numbers: a policy that was compiled with old parameters shows here, but perhaps in no loss."""
 CHANGES = [
     Variation(
         "a rate set in the minibatch, from a number",
@@ -118,7 +118,7 @@ def printed(*command: str) -> list[float]:
 def check(variation: Variation, tmp_path: Path) -> None:
     path = tmp_path / "ppo.py"
     parts = {"report": PARTS["report"], **variation.parts}
-    rollout = ROLLOUT if parts.get("flatten", PARTS["flatten"]) else ""  # where the loop has no names for it
+    rollout = ROLLOUT if parts.get("flatten", PARTS["flatten"]) else ""  # the loop has no such names
     path.write_text(convert(script({**parts, "report": f"{parts['report']}\n{rollout}"})).source, encoding="utf-8")
     eager = printed(str(path))
     assert len(eager) >= (9 if rollout else 3)

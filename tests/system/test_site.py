@@ -1,4 +1,4 @@
-"""The documentation as a site, which `make site` builds: a page for each transform and each diagnostic, without faults.
+"""The documentation as a site (`make site`): each transform and diagnostic has a page, and pages have no faults.
 
 Chromium is driven by Playwright; what needs it is skipped where either is missing.
 """
@@ -29,7 +29,7 @@ OPTIONS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed (or set CHROMIUM to its path)")
 PAGES = ("index", "transforms", "transforms/one-graph", "codes/LC005", "verify", "advise", "results", "settings")
 AT_EVERY_CHANGE = (("index", "light"), ("transforms/one-graph", "dark"), ("results", "light"))
-"""What axe looks at in the quick tests: pages of three kinds."""
+"""The pages that axe checks at every change: one of each kind."""
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def visit(browser: Any, address: str) -> Iterator[Callable[..., Any]]:
-    """Open a page; the test fails if it then logs, throws, or asks another host for anything."""
+    """Open a page; the test fails if the page logs, throws, or loads anything from another host."""
     contexts, complaints = [], list[str]()
 
     def open_page(name: str, width: int = 1280, **options: Any) -> Any:

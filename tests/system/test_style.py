@@ -1,4 +1,4 @@
-"""Where a script is clean by ruff's formatter and default rules, so is its conversion, at any line length."""
+"""If a script is clean by ruff's formatter and default rules, so is its conversion, at any line length."""
 
 import subprocess
 from pathlib import Path
@@ -16,7 +16,7 @@ def ruff(*args: str, length: int, content: str) -> subprocess.CompletedProcess[s
 
 
 QUICK = ("gym_classic_discrete", "gymnasium_continuous", "in_methods", "recurrent_lstm", "two_optimizers")
-"""The shapes of input whose conversions have the least in common."""
+"""The fixtures whose conversions have the least in common."""
 CASES = [
     pytest.param(f, n, id=f"{f.stem}-{n}", marks=[] if n == 88 and f.stem in QUICK else pytest.mark.slow)
     for f in sorted(golden.FIXTURES.glob("*.py"))

@@ -1,4 +1,4 @@
-"""The notebook of docs/ runs from its first cell to its last, and its scripts print the same."""
+"""The notebook in docs/ runs from first cell to last, and its scripts print the same."""
 
 from pathlib import Path
 

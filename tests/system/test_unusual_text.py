@@ -1,4 +1,4 @@
-"""Unusual text: the converted script keeps the file's own conventions, or the refusal says what is wrong."""
+"""Unusual text: the conversion keeps the file's conventions, or the refusal says what is wrong."""
 
 import codecs
 import re
@@ -28,7 +28,7 @@ def script(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def plain() -> str:
-    """One that is converted in less time."""
+    """A script that is converted quickly."""
     return _read("one_step_per_turn.py")
 
 
@@ -41,7 +41,7 @@ def _converted(source: str, line_length: int = 127) -> str:
 
 
 def _tabbed(source: str) -> str:
-    """Every four leading blanks become a tab; what continuation lines have beyond that stays."""
+    """Every four leading blanks become a tab; other blanks of continuation lines stay."""
     return re.sub(r"^( {4})+", lambda blanks: "\t" * (len(blanks[0]) // 4), source, flags=re.M)
 
 
@@ -56,7 +56,7 @@ def test_line_ends_are_the_files_own(script: str, newline: str) -> None:
 
 @pytest.mark.parametrize("indent", [_tabbed, _halved])
 def test_indentation_is_the_files_own(script: str, indent: Callable[[str], str]) -> None:
-    wide = 1000  # narrower indents leave room for more in a line
+    wide = 1000  # narrower indentation leaves more room in a line
     assert _converted(indent(script), wide) == indent(_converted(script, wide))
 
 
@@ -71,8 +71,8 @@ def test_no_line_end_at_the_end_of_the_file(plain: str) -> None:
 
 
 @pytest.mark.parametrize("odd", ["\f", "\v", "\x1c", "\x85", "\u2028", "\u00a0"])
-def test_characters_that_only_some_take_for_a_line_end(plain: str, odd: str) -> None:
-    """`str.splitlines` breaks lines where Python does not; a position counted by it points elsewhere."""
+def test_characters_that_are_line_ends_only_to_some(plain: str, odd: str) -> None:
+    """`str.splitlines` breaks lines where Python does not, so positions counted by it would be wrong."""
     marked = plain.replace("import torch\n", f'# one{odd}two\nMARK = "three{odd}four"\nimport torch\n', 1)
     assert f'# one{odd}two\nMARK = "three{odd}four"\nimport torch\n' in _converted(marked)
 
@@ -105,7 +105,7 @@ def test_a_byte_order_mark_before_nothing() -> None:
 
 
 def test_line_ends_of_both_kinds(plain: str) -> None:
-    """Lines that no transform touches keep their own ends."""
+    """Lines that no transform touches keep their line ends."""
     first, rest = plain.split("\nimport torch\n", 1)
     mixed = first.replace("\n", "\r\n") + "\r\nimport torch\n" + rest
     converted = _converted(mixed)
@@ -138,11 +138,11 @@ def test_20000_lines_of_code_are_refused_at_once(plain: str) -> None:
 
 @pytest.mark.slow
 def test_20000_lines_of_simple_code(plain: str) -> None:
-    """Fewer syntax nodes than the limit: a table over many lines."""
+    """A table over many lines has fewer syntax nodes than the limit."""
     table = "TABLE = [\n" + "    0,\n" * 20_000 + "]\n"
     began = time.process_time()
     assert table in _converted(plain + table)
-    assert time.process_time() - began < 20  # a few seconds on an idle machine; the bound is there for what never ends
+    assert time.process_time() - began < 20  # a few seconds on an idle machine; the bound catches what never ends
 
 
 @pytest.mark.parametrize("depth", [50, 90])
@@ -169,7 +169,7 @@ def test_code_too_deep_is_refused(plain: str, deep: str) -> None:
 
 
 @pytest.mark.parametrize("source", ["", "  \n", "\0", "x = 1\n\0", "x = (\n", "  x = 1\n", "x = '\ud800'\n"])
-def test_what_is_no_script_is_refused(source: str) -> None:
+def test_no_script(source: str) -> None:
     _refused_as_unreadable(convert(source))
 
 

@@ -1,4 +1,4 @@
-"""Scripts that deviate from the skeleton as users' do: each converts, for the most part, and computes the same."""
+"""Scripts that differ from the skeleton as users' scripts do: most transforms apply, and results stay equal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NOT_NEEDED = {
     "auxiliary-update": "the minibatch loop is the only one that steps an optimizer",
     "plain-sizes": "no network uses a space's number of actions as a size",
 }
-"""What most scripts do not need, with a piece of the reason."""
+"""Transforms that most scripts do not need, with a piece of the reason."""
 
 
 @pytest.mark.parametrize("variation", slow_but_each(9, VARIATIONS), ids=str)

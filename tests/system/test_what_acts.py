@@ -1,4 +1,4 @@
-"""The network that acts is the one that is trained, whatever a script does to it; and more that must not be lost.
+"""The network that acts is the one that is trained, whatever the script does; and other things that must not be lost.
 
 Each case is a small edit of the script in scripts.py on which a conversion once computed something else, crashed, or
 would have, had an allowance been a list of spellings that are wrong. Conversions are equal bit by bit, with the flags
@@ -19,14 +19,14 @@ from scripts import PARTS, edited, script
 AGENT, REPORT = PARTS["agent"], PARTS["report"]
 DROPOUT = AGENT.replace("nn.Tanh(), nn.Linear(8, 2)", "nn.Dropout(0.3), nn.Tanh(), nn.Linear(8, 2)")
 STEADY = ("evaluate-once",)
-"""What must not be applied where the network may change during the rollout, or is no network of known modules."""
+"""These must not apply if the network may change during the rollout or is not built of known modules."""
 LAST = "nn.Linear(8, 1)"
 BOTH = "agent.actor.eval()\n<rollout>\nagent.actor.train()"
 
 
 @dataclass(frozen=True)
 class Case:
-    """An edit of the script, and what must be skipped on it."""
+    """An edit of the script, and the transforms that must be skipped."""
 
     title: str
     parts: Mapping[str, str]
@@ -304,7 +304,7 @@ NOISY = PARTS["minibatch"].replace("mb_advantages = b_adv", "mb_advantages = 0.0
 
 
 def with_buffer(name: str, sizes: str, value: str) -> dict[str, str]:
-    """One more buffer, which the policy's step writes."""
+    """One more buffer, written where the policy acts."""
     return {
         "buffers": PARTS["buffers"] + f"\n{name} = torch.zeros(({sizes})).to(device)",
         "act": PARTS["act"] + f"\n    {name}[step] = {value}",
@@ -508,7 +508,7 @@ AT_EVERY_CHANGE = [case for case in CASES if case.fast][::4]
 @pytest.mark.parametrize(
     "case", [pytest.param(c, marks=[] if c in AT_EVERY_CHANGE else pytest.mark.slow, id=str(c)) for c in CASES]
 )
-def test_what_is_run_is_what_was_written(case: Case, tmp_path: Path) -> None:
+def test_edits_of_the_script(case: Case, tmp_path: Path) -> None:
     preload()
     outcome = judge(tmp_path / "script.py", script(case.parts))
     assert outcome.kind == "equal", outcome.said
@@ -516,7 +516,7 @@ def test_what_is_run_is_what_was_written(case: Case, tmp_path: Path) -> None:
     assert all(outcome.skipped.values())
 
 
-def test_nothing_is_lost_of_the_script_itself(tmp_path: Path) -> None:
+def test_the_script_itself(tmp_path: Path) -> None:
     preload()
     outcome = judge(tmp_path / "script.py", script())
     assert outcome.kind == "equal", outcome.said

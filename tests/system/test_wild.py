@@ -1,4 +1,4 @@
-"""The list of other people's scripts, and the substitutes for their environments (benchmarks/wild*)."""
+"""The list of other people's scripts, and replacements for their environments (benchmarks/wild*)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def entries(name: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", LISTS)
-def test_the_list_is_as_it_would_be_written(name: str) -> None:
+def test_the_list_is_as_written(name: str) -> None:
     import wild
 
     written = wild.listed([wild.Script(**e) for e in entries(name)], name)
@@ -53,7 +53,7 @@ def test_no_script_is_listed_twice() -> None:
     assert all(len(e["commit"]) == 40 for e in every)
 
 
-def test_options_that_a_script_knows() -> None:
+def test_options_of_a_script() -> None:
     from wild_run import options
 
     tyro = "class Args:\n    num_envs: int = 8\n    capture_video: bool = True\nargs = tyro.cli(Args)\n"
@@ -66,7 +66,7 @@ def test_options_that_a_script_knows() -> None:
     assert options("print()\n") == []
 
 
-def test_a_run_of_an_earlier_conversion_is_told() -> None:
+def test_a_run_of_an_earlier_conversion_is_marked() -> None:
     import wild
 
     outcome = wild.Outcome("converted", source="now")
@@ -81,7 +81,7 @@ def script(path: str = "ppo.py", **fields: Any) -> Any:
     return wild.Script(repository="a/b", commit="0" * 40, path=path, **fields)
 
 
-def test_what_fails_stands_first_the_newest_on_top() -> None:
+def test_failures_come_first_the_newest_on_top() -> None:
     import wild
 
     scripts = [
@@ -109,7 +109,7 @@ def test_since_when_a_script_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     assert wild.judged(script(holdout="a day", first="refused"), converted).first == "refused"
 
 
-def test_each_has_its_turn_to_be_compiled() -> None:
+def test_each_script_is_compiled_in_turn() -> None:
     import wild
 
     scripts = [script(f"{i}.py", ran="equal", compiled_seen=f"2026-01-{i:02}") for i in range(1, 20)]
@@ -118,9 +118,7 @@ def test_each_has_its_turn_to_be_compiled() -> None:
     assert wild.in_turn(scripts) == {("a/b", "8.py"), ("a/b", "2.py")}
 
 
-def test_a_night_runs_what_changed_and_compiles_whose_turn_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_night_runs_changes_and_compiles_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import wild
     from click.testing import CliRunner
 
@@ -158,7 +156,7 @@ def test_a_night_runs_what_changed_and_compiles_whose_turn_it_is(
     assert "`3.py`" in next(line for line in page if line.startswith("| a/b"))
 
 
-def test_what_ran_and_has_not_changed_is_known() -> None:
+def test_an_unchanged_run_is_known() -> None:
     import wild
 
     outcome = wild.Outcome("converted", source="now")
@@ -269,7 +267,7 @@ def test_spaces_and_samples() -> None:
     assert "cost" in ends[0][2]
 
 
-def test_what_cannot_be_imported_is_made_up_for_scripts_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_modules_are_replaced_for_scripts_only(monkeypatch: pytest.MonkeyPatch) -> None:
     import invented
 
     monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, invented.Finder()])

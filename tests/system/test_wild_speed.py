@@ -1,4 +1,4 @@
-"""How the speeds of other people's scripts are kept and shown (benchmarks/wild_speed.py)."""
+"""The speeds of other people's scripts: how they are kept and shown (benchmarks/wild_speed.py)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def entry(path: str, off: float, compiled: float) -> dict[str, Any]:
     return {"repository": "a/b", "path": path, "conversion": "1", "machine": {"load": 0.5}, "results": results}
 
 
-def test_the_summary_is_a_geometric_mean_and_counts_what_is_slower() -> None:
+def test_the_summary_has_the_mean_and_slower_scripts() -> None:
     from wild_speed import summary
 
     off, compiled = summary([entry("x.py", 0.9, 1.0), entry("y.py", 1.6, 4.0)])
@@ -50,7 +50,7 @@ def test_the_summary_is_a_geometric_mean_and_counts_what_is_slower() -> None:
     assert "0 below 1.0x" in compiled
 
 
-def test_what_was_measured_on_one_core_is_told() -> None:
+def test_measurements_on_one_core_are_marked() -> None:
     from wild_speed import summary
 
     one, two = entry("x.py", 1.0, 2.0), entry("y.py", 1.0, 2.0)
@@ -60,7 +60,7 @@ def test_what_was_measured_on_one_core_is_told() -> None:
 
 
 @pytest.mark.parametrize("text", ["0/2", "3/2", "1", "a/b"])
-def test_a_part_is_one_of_so_many(text: str, tmp_path: Path) -> None:
+def test_impossible_parts(text: str, tmp_path: Path) -> None:
     import wild_speed
     from click.testing import CliRunner
 
@@ -69,7 +69,7 @@ def test_a_part_is_one_of_so_many(text: str, tmp_path: Path) -> None:
     assert f"'{text}' is no part" in ran.output
 
 
-def test_the_page_is_sorted_and_says_what_was_not_measured() -> None:
+def test_the_page_is_sorted_and_lists_missing_measurements() -> None:
     from wild_speed import page
 
     failed = entry("failed.py", 1.1, 1.0)
@@ -109,7 +109,7 @@ def test_each_repository_is_measured_before_the_second_script_of_any() -> None:
     assert ordered == [("a", "1"), ("b", "1"), ("c", "1"), ("a", "2"), ("c", "2")]
 
 
-def test_what_is_known_of_a_conversion_is_not_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_known_conversion_is_not_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import wild
     import wild_speed
     from click.testing import CliRunner
@@ -162,7 +162,7 @@ def test_a_script_that_stops_is_kept_with_its_reason(tmp_path: Path, monkeypatch
     assert json.loads((tmp_path / "speed.json").read_text())[0]["reason"] == "ValueError: no game"
 
 
-def test_what_took_too_long_says_so_and_not_what_it_wrote_last() -> None:
+def test_a_timeout_is_the_reason_not_the_last_line() -> None:
     from wild_speed import _why
 
     from transformer.verify.run import RunFailed
@@ -190,7 +190,7 @@ def test_warm_ups_have_a_table() -> None:
     assert "| a/b `x.py` | 21 |  |" in page([warmed])
 
 
-def test_what_ended_after_a_turn_or_two_is_too_short() -> None:
+def test_one_or_two_iterations_are_too_short() -> None:
     from wild_speed import KEPT, concise, ratio
 
     from transformer.verify.run import RunFailed
@@ -212,7 +212,7 @@ def test_what_ended_after_a_turn_or_two_is_too_short() -> None:
         concise(told(original=1, compile=4), KEPT)
 
 
-def test_scripts_of_big_networks_are_summed_up_by_themselves() -> None:
+def test_scripts_with_big_networks_have_their_own_summary() -> None:
     from wild_speed import summary
 
     small, big = entry("x.py", 1.0, 3.0), entry("y.py", 1.0, 1.2)

@@ -1,4 +1,4 @@
-"""The tables and examples of the README and of docs/: from the registries, a conversion, results (`make docs`)."""
+"""The tables and examples of the README and docs/, from the registries, a conversion and results (`make docs`)."""
 
 import json
 import re
@@ -21,11 +21,11 @@ import speed_page  # noqa: E402
 
 EXAMPLE = "fixtures/gymnasium_continuous.py"
 APPLIED = ROOT / "benchmarks" / "results" / "family_applied.json"
-"""The transforms that are applied to each script of cleanrl, as benchmarks/family.py saw it."""
+"""The transforms that apply to each script of cleanrl, as benchmarks/family.py found."""
 
 
 def transforms_table() -> str:
-    """The transforms in order: what each does, and what it needs; each has a page of its own."""
+    """The transforms in order: what each does, what it needs, and a link to its page."""
     head = "| step | transform | what it does | needs |"
     rows = [
         f"| {number} | [`{t.name}`](transforms/{t.name}.md) | {_cell(t.summary)} | {_asked(t)} |"
@@ -40,7 +40,7 @@ def _asked(info: TransformInfo) -> str:
 
 
 def transform_page(info: TransformInfo) -> str:
-    """One transform: what, before and after, when, why it is safe, what it costs to leave out, how often it applies."""
+    """A transform: what it does, before and after, when, why it is safe, its cost if left out, how often it applies."""
     links = ", ".join(f"[`{n}`]({n}.md)" for n in info.needs)
     needs = f" It needs {links}." if links else ""
     asked = f"\n\nIt is applied only with `{flag(info.option)}`." if info.option else ""
@@ -62,13 +62,13 @@ def transform_page(info: TransformInfo) -> str:
 
 @cache
 def _applied() -> dict[str, list[str]]:
-    """The transforms that are applied, by script of cleanrl."""
+    """The transforms that apply, by script of cleanrl."""
     applied: dict[str, list[str]] = json.loads(APPLIED.read_text(encoding="utf-8"))
     return applied
 
 
 def code_page(code: Code) -> str:
-    """One diagnostic: what it means and what to do."""
+    """A diagnostic: what it means and what to do."""
     what = {"error": "An error: the script is not converted.", "warning": "A warning: the script is converted."}
     return (
         f"# {code.code}: {code.title}\n\n{what[code.severity]}\n\n## Why\n\n{code.reason}\n\n"
@@ -86,13 +86,13 @@ def _sentence(text: str) -> str:
 
 
 def diagnostics_table() -> str:
-    """The diagnostics, each with a page of its own."""
+    """The diagnostics, with links to their pages."""
     rows = [f"| [{c.code}](codes/{c.code}.md) | {c.severity} | {_cell(c.title)} |" for c in CODES.values()]
     return "\n".join(["| code | kind | title |", "|-|-|-|", *rows])
 
 
 def differences_table() -> str:
-    """What is different where a script was migrated to envpool."""
+    """The differences of a script that was migrated to envpool."""
     rows = [f"| {_cell(d.what)} | {_cell(d.wrappers)} | {_cell(d.envpool)} |" for d in DIFFERENCES]
     return "\n".join(["| what | gymnasium's wrappers | envpool |", "|-|-|-|", *rows])
 
@@ -107,7 +107,7 @@ def advice_table() -> str:
 
 
 def advice_examples() -> str:
-    """For each piece of advice, what it finds and what it leaves alone, as tested."""
+    """For each piece of advice, a tested example of what it finds and of what it leaves alone."""
     places = {
         "setup": "above the training loop",
         "step": "in the loop that steps the environment",
@@ -129,7 +129,7 @@ def _cell(text: str) -> str:
 
 
 def example() -> str:
-    """The same lines of a script before and after its conversion, side by side: how it updates."""
+    """Lines of a script before and after its conversion, side by side: its update."""
     conversion = convert((ROOT / EXAMPLE).read_text(encoding="utf-8"))
     before = _part(conversion.original, "for epoch in", "optimizer.step()", left_out="# ... the losses ...")
     flags = (("compile", "update = torch.compile("), ("cudagraphs", "update = CudaGraphModule("))
@@ -173,11 +173,11 @@ PAGES: dict[Path, dict[str, Callable[[], str]]] = {
     ROOT / "docs" / "migrate.md": {"differences": differences_table},
     ROOT / "docs" / "advise.md": {"advice": advice_table, "examples": advice_examples},
 }
-"""The pages with tables that are made here, and the tables of each by the names of their markers."""
+"""The pages with generated tables, and the tables by the names of their markers."""
 
 
 def whole_pages() -> dict[Path, str]:
-    """The pages that are made here from their first line to their last: one per transform, one per diagnostic."""
+    """The pages that are generated as a whole: one per transform, one per diagnostic."""
     transforms = {ROOT / "docs" / "transforms" / f"{t.name}.md": transform_page(t) for t in all_transforms()}
     return transforms | {ROOT / "docs" / "codes" / f"{c.code}.md": code_page(c) for c in CODES.values()}
 

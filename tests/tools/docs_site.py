@@ -1,4 +1,4 @@
-"""The documentation as a site (`make site`): hooks of mkdocs that bring in the pages which stand outside of docs/."""
+"""The documentation as a site (`make site`): hooks of mkdocs that add the pages from outside of docs/."""
 
 import posixpath
 import re
@@ -26,7 +26,7 @@ BROUGHT = {
 PLACES = {target: source for source, target in BROUGHT.items()}
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)#:\s]+)(#[^)\s]*)?\)")
 LONG = "---\nsearch:\n  exclude: true\n---\n"
-"""Begins a page that is a log: the search leaves it out."""
+"""Begins a page of logs, which the search leaves out."""
 
 
 def on_config(config: Any) -> Any:
@@ -42,7 +42,7 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Bring in what stands outside of docs/."""
+    """Add the files from outside of docs/."""
     for source, target in BROUGHT.items():
         if target.endswith(".md"):
             text = (ROOT / source).read_text(encoding="utf-8")
@@ -54,7 +54,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Links lead to the pages' places in the site. A file that is no page of it, such as a test, is only named."""
+    """Point links to the site's pages. A file that is no page, such as a test, is only named."""
     here = page.file.src_uri
     folder = posixpath.dirname(PLACES.get(here, f"docs/{here}"))
 

@@ -1,4 +1,4 @@
-"""Make the pictures of the README: `make screenshots`. Needs Chromium, as the browser tests do."""
+"""Make the README's pictures: `make screenshots`. Needs Chromium, as the browser tests do."""
 
 import io
 import os
@@ -38,7 +38,7 @@ font-size: {char_height}px; line-height: {line_height}px; }}
 </g>
 </svg>
 """
-"""Rich's own frame without its web fonts: a README's pictures must not load anything."""
+"""Rich's frame without its web fonts: a picture in a README must not load anything."""
 
 
 def main() -> None:

@@ -41,7 +41,7 @@ BESIDE = ("pytest>=8.2", "einops>=0.8", "gym==0.23.1", "pygame>=2.1", "tensorboa
 
 @dataclass(frozen=True)
 class Row:
-    """What one environment has."""
+    """The contents of one environment."""
 
     python: str
     torch: str
@@ -55,7 +55,7 @@ ROWS = (
     Row("3.12", "torch", NEWEST),
     Row("3.13", "torch", NEWEST),
 )
-"""The oldest and the newest of each; without a number, the newest that installs."""
+"""The oldest and the newest version of each; without a number, the newest that installs."""
 FOR_WHOLE = (
     Row("3.10", "torch==2.13.*", CLASSIC),
     Row("3.11", "torch", (*CLASSIC, "envpool==0.9.0")),
@@ -77,7 +77,7 @@ def prove(row: Row, folder: Path, tests: Sequence[str]) -> dict[str, str]:
     if not python.exists():
         subprocess.run([f"python{row.python}", "-m", "venv", place], check=True)
     install = [python, "-m", "pip", "install", "--quiet", "--upgrade"]
-    subprocess.run([*install, "pip"], check=True)  # the one that comes with Python 3.10 does not find its way
+    subprocess.run([*install, "pip"], check=True)  # the pip of Python 3.10 cannot resolve this
     subprocess.run([*install, row.torch], check=True)  # by itself, so that nothing chooses another one
     extras = "run,plots,test" if tests == WHOLE else "run"
     subprocess.run([*install, row.torch, "-e", f"{ROOT}[{extras}]", *BESIDE, *row.environments], check=True)

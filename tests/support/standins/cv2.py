@@ -1,4 +1,4 @@
-"""Stands in for the two functions of OpenCV that gym's image wrappers use."""
+"""The two functions of OpenCV that gym's image wrappers use."""
 
 from typing import Any
 
@@ -9,12 +9,12 @@ COLOR_RGB2GRAY = 7
 
 
 def resize(image: Any, size: tuple[int, int], interpolation: int = INTER_AREA) -> Any:
-    """The nearest pixels; `size` is (width, height)."""
+    """Nearest-neighbour scaling; `size` is (width, height)."""
     rows = np.arange(size[1]) * image.shape[0] // size[1]
     columns = np.arange(size[0]) * image.shape[1] // size[0]
     return image[rows[:, None], columns]
 
 
 def cvtColor(image: Any, code: int) -> Any:  # noqa: N802
-    """The mean of the colours."""
+    """The mean of the channels."""
     return image.mean(-1).astype(np.uint8)

@@ -1,4 +1,4 @@
-"""A stand-in for the environment that lies beside cleanrl's ppo_trxl: a sign to remember, in vector observations."""
+"""Replaces the environment beside cleanrl's ppo_trxl: a sign to remember, in vector observations."""
 
 import gymnasium as gym
 import numpy as np
