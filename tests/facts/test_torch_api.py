@@ -270,7 +270,7 @@ def nearly(a: Any, b: Any) -> bool:
 
 
 def faults_of_memory(kind: Kind, name: str, row: Row) -> Iterator[str]:
-    """What is wrong with a row's `memory`."""
+    """Faults of a row's `memory`."""
     shared = seen = 0
     for title, given, result in calls(kind, name, row):
         seen += 1
@@ -291,7 +291,7 @@ def faults_of_memory(kind: Kind, name: str, row: Row) -> Iterator[str]:
 
 
 def faults_of_changes(kind: Kind, name: str, row: Row) -> Iterator[str]:
-    """What is wrong with whether it changes its arguments."""
+    """Faults of a row's claim that it changes its arguments, or does not."""
     if kind not in ("tensor", "torch", "functional") or row.made:
         return
     changed = 0
@@ -304,7 +304,7 @@ def faults_of_changes(kind: Kind, name: str, row: Row) -> Iterator[str]:
 
 
 def faults_of_rows(kind: Kind, name: str, row: Row) -> Iterator[str]:
-    """What is wrong with a row's `rows`."""
+    """Faults of a row's `rows`."""
     if row.rows == "row" and not row.draws:
         for made, one in zip(made_distributions(), map(distribution_of_row, made_distributions()), strict=True):
             drawn = made.sample()
@@ -400,7 +400,7 @@ def differing(call: Callable[..., Any], operands: int) -> Iterator[str]:
 
 
 def faults_of_exact(kind: Kind, name: str, row: Row) -> Iterator[str]:
-    """What is wrong with whether it is exactly rounded: the same bits for one element as for many."""
+    """Faults of a row's `exact`: one element must give the bits it gives among many."""
     if not row.exact:
         return
     call = function(kind, name)
@@ -428,7 +428,7 @@ def distribution_of_row(made: Any) -> Any:
 
 
 def faults_of_reducing(kind: Kind, name: str, row: Row) -> Iterator[str]:
-    """What is wrong with whether it makes one number, where it is told nothing."""
+    """Faults of a row's `reduces`: whether it gives a single number when called without arguments."""
     if (not row.reduces and row.memory != "new") or kind not in ("tensor", "torch", "array", "numpy"):
         return
     for x in (FLOATS, FLOATS > 0.5):
@@ -441,7 +441,7 @@ def faults_of_reducing(kind: Kind, name: str, row: Row) -> Iterator[str]:
 
 
 def faults_of_dtype(kind: Kind, name: str, row: Row) -> Iterator[str]:
-    """What is wrong with a row's `dtype`."""
+    """Faults of a row's `dtype`."""
     if row.dtype == "default":
         for dtype in (torch.float32, torch.float64):
             torch.set_default_dtype(dtype)
@@ -466,7 +466,7 @@ def faults_of_dtype(kind: Kind, name: str, row: Row) -> Iterator[str]:
 
 
 def faults_of_given_dtype(kind: Kind, name: str, row: Row) -> Iterator[str]:
-    """What is wrong with whether the dtype is that of the numbers which something on the host is made of."""
+    """Faults of a row's claim that the result has the dtype of the numbers it is made of."""
     if kind == "numpy" and row.dtype == "given":
         if [function(kind, name)(number).dtype.kind for number in (3, 3.0)] != ["i", "f"]:
             yield "the dtype is not that of what it is given"
@@ -481,7 +481,7 @@ def faults_of_given_dtype(kind: Kind, name: str, row: Row) -> Iterator[str]:
 
 
 def faults_of_draws(kind: Kind, name: str, row: Row) -> Iterator[str]:
-    """What is wrong with whether it draws random numbers."""
+    """Faults of a row's `draws`."""
     drew = set()
     made = calls(kind, name, row)
     while True:
@@ -499,7 +499,7 @@ def faults_of_draws(kind: Kind, name: str, row: Row) -> Iterator[str]:
 
 
 def faults_of_waits(kind: Kind, name: str, row: Row) -> Iterator[str]:
-    """What is wrong with whether values are needed: a tensor without values has none to give."""
+    """Faults of a row's `waits`: a "meta" tensor has no values, so a function that reads values fails on it."""
     if kind not in ("tensor", "torch", "functional") or row.made or row.waits == "check":
         return
     worked, failed = [], []
@@ -521,7 +521,7 @@ def faults_of_waits(kind: Kind, name: str, row: Row) -> Iterator[str]:
 
 
 def faults_of_made(kind: Kind, name: str, row: Row) -> Iterator[str]:
-    """What is wrong with a row's `made`."""
+    """Faults of a row's `made`."""
     if row.made == "on host":
         arguments = MAKING.get(name, ((2, 3),))
         if getattr(torch, name)(*arguments).device.type != "cpu":
@@ -535,7 +535,7 @@ def faults_of_made(kind: Kind, name: str, row: Row) -> Iterator[str]:
 
 
 def faults_of_fills(kind: Kind, name: str, row: Row) -> Iterator[str]:
-    """What is wrong with a row's `fills`."""
+    """Faults of a row's `fills`."""
     if kind != "torch":
         if row.fills:
             yield "it fills no tensor"
@@ -559,7 +559,7 @@ ORDERS: dict[str, tuple[Any, ...]] = {"permute": ((2, 0, 1),), "t": ()}
 
 
 def faults_of_order(kind: Kind, name: str, row: Row) -> Iterator[str]:
-    """What is wrong with a row's `reorders`."""
+    """Faults of a row's `reorders`."""
     if kind not in ("tensor", "torch") or (row.memory != "shared" and not row.reorders):
         return
     x = torch.arange(24.0).reshape(2, 3, 4)
@@ -574,7 +574,7 @@ def faults_of_order(kind: Kind, name: str, row: Row) -> Iterator[str]:
 
 
 def faults_of_graph(kind: Kind, name: str, row: Row) -> Iterator[str]:
-    """What is wrong with whether a result has no graph, or has one of all that it is given."""
+    """Faults of a row's `graph`: whether results get a graph from arguments that have one."""
     if row.graph:
         tells = kind in ("tensor", "torch", "functional", "linalg") and row.memory in ("new", "shared")
         for title, given, result in calls(kind, name, row) if tells and not row.made and not row.draws else ():
@@ -595,7 +595,7 @@ def faults_of_graph(kind: Kind, name: str, row: Row) -> Iterator[str]:
 
 
 def faults_of_pairs(kind: Kind, name: str, row: Row) -> Iterator[str]:
-    """What is wrong with whether it returns values and their indices."""
+    """Faults of a row's `pairs`: whether it returns values and their indices."""
     if kind not in ("tensor", "torch") or (row.rows != "inner" and not row.pairs):
         return
     if isinstance(function(kind, name)(FLOATS, *(1,) * row.dim, 1), tuple) != row.pairs:
@@ -605,7 +605,7 @@ def faults_of_pairs(kind: Kind, name: str, row: Row) -> Iterator[str]:
 
 
 def faults_of_moves(kind: Kind, name: str, row: Row) -> Iterator[str]:
-    """What is wrong with whether it moves a tensor to another device."""
+    """Faults of a row's `moves`: whether it moves a tensor to another device."""
     if kind != "tensor" or row.memory != "shared":
         return
     try:
@@ -619,7 +619,7 @@ def faults_of_moves(kind: Kind, name: str, row: Row) -> Iterator[str]:
 
 
 def faults_of_joining(kind: Kind, name: str, row: Row) -> Iterator[str]:
-    """What is wrong with whether it joins the tensors of a list."""
+    """Faults of a row's `joins`: whether it joins the tensors of a list."""
     if kind == "torch":
         try:
             joined = function(kind, name)([FLOATS, FLOATS])
@@ -631,14 +631,14 @@ def faults_of_joining(kind: Kind, name: str, row: Row) -> Iterator[str]:
 
 
 def faults_of_selecting(kind: Kind, name: str, row: Row) -> Iterator[str]:
-    """What is wrong with whether it returns nothing but elements of what it is given."""
+    """Faults of a row's `selects`: whether all results are elements of its argument."""
     for title, given, result in calls(kind, name, row) if row.selects else ():
         if not set(result.flatten().tolist()) <= set(given[0].flatten().tolist()):
             yield f"{title}: an element is another"
 
 
 def faults_of_copying(kind: Kind, name: str, row: Row) -> Iterator[str]:
-    """What is wrong with whether it returns the same elements in the same places, or in one line."""
+    """Faults of a row's claim that it keeps elements and their places, or flattens them."""
     if kind != "tensor" or row.memory in ("in place", "number") or row.draws:
         return
     x, seen, other = torch.tensor([[0.0, 1.0, 1.0], [1.0, 0.0, 0.0]]), 0, False
@@ -657,7 +657,7 @@ def faults_of_copying(kind: Kind, name: str, row: Row) -> Iterator[str]:
 
 
 def faults_of_device(kind: Kind, name: str, row: Row) -> Iterator[str]:
-    """What is wrong with whether it may be told where to make its result."""
+    """Faults of a row's `device`: whether an argument chooses the device of the result."""
     if kind == "torch" and row.made == "of host":
         try:
             told = function(kind, name)([1.0], device="meta").device.type == "meta"
@@ -737,7 +737,7 @@ OPERATIONS: dict[str, tuple[type[ast.AST], Callable[..., Any]]] = {
 
 
 def faults_of_operators() -> Iterator[str]:
-    """Which operators, of tensors and numbers on either side, are not exactly rounded as the table says."""
+    """Faults of the exactness that the table gives to operators, with tensors and numbers on either side."""
     for sign, (kind, call) in OPERATIONS.items():
         exact = OF["tensor"][OPERATORS[kind]].exact
         for fault in differing(call, exact):
@@ -752,7 +752,7 @@ def faults_of_operators() -> Iterator[str]:
 
 
 def all_faults() -> list[str]:
-    """What is wrong with the table on the processor that torch computes for, layers aside."""
+    """Faults of the table on the processor that torch computes for, except for layers."""
     rows = [(kind, name) for kind, name in CASES if kind in ("tensor", "torch", "functional", "array")]
     checks = {"rows": faults_of_rows, "exact": faults_of_exact}
     found = [f"{k}.{n}: {f}: {w}" for k, n in rows for f, check in checks.items() for w in check(k, n, OF[k][n])]
@@ -1231,7 +1231,7 @@ def test_random_states_are_what_is_seeded() -> None:
 
 
 def faults_of_layers() -> Iterator[str]:
-    """Which layers compute otherwise than their rows say, on the processor that torch computes for."""
+    """Layers that compute otherwise than their rows say, on the processor that torch computes for."""
     for name in sorted(layers()):
         try:
             test_a_layer(name)
@@ -1353,7 +1353,7 @@ def test_what_is_given_parameters(name: str) -> None:
 
 
 def test_all_settings_of_torch_are_known() -> None:
-    """What stays set when the call has returned is called set or use."""
+    """Functions whose setting lasts after they return are named set_ or use_."""
     known = named(OTHERS, {"sets": True})
     assert {n for n in dir(torch) if n.startswith(("set_", "use_"))} <= known
     assert {n for n in dir(torch.autograd) if n.startswith("set_")} <= {
@@ -1408,7 +1408,7 @@ def test_optimizers_take_a_tensor_for_the_rate(name: str) -> None:
 
 
 def _graphs(name: str, *, capturable: bool) -> int:
-    """How many graphs eight calls of step() without its wrappers are traced to; 0 where a graph would break."""
+    """The number of graphs of eight calls of step() without its wrappers; 0 if a graph breaks."""
     torch._dynamo.reset()
     parameter = torch.nn.Parameter(FLOATS.clone())
     optimizer = getattr(torch.optim, name)([parameter], lr=torch.tensor(0.01, dtype=torch.float64))
@@ -1441,7 +1441,7 @@ def test_steps_that_can_be_traced(name: str) -> None:
 
 
 def _traced_apart(name: str, *, counted: bool, **options: Any) -> float:
-    """How far the lengths of traced steps are from those of step(), at most, in shares of these."""
+    """The largest relative difference between the lengths of traced steps and those of step()."""
     torch._dynamo.reset()
     ours, theirs = (torch.nn.Parameter(FLOATS.clone()) for _ in range(2))
     made = getattr(torch.optim, name)

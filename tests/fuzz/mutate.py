@@ -27,7 +27,7 @@ class Mutation:
 
 @dataclass(frozen=True)
 class Statement:
-    """The lines of one statement, and the number of the block that it stands in."""
+    """The lines of a statement, and the number of the block that contains it."""
 
     begin: int
     end: int
@@ -36,7 +36,7 @@ class Statement:
 
 
 def mutate(source: str, mutations: tuple[Mutation, ...]) -> str:
-    """The script after the mutations, one upon the other.
+    """The script after all mutations, one on top of the other.
 
     Each leaves text that parses; a duplicated `global` or a `break` moved out of its loop can still not compile,
     which is as good an input as any.

@@ -1,4 +1,4 @@
-"""The converter neither raises nor takes long on mutants of the fixtures, and what it accepts it converts whole."""
+"""The converter neither raises nor takes long on mutants of the fixtures, and converts completely what it accepts."""
 
 import json
 import random

@@ -283,4 +283,4 @@ class Noisy(Envs):
         "stepped": "rewards[step] = asyncio.run(waited(rewards[step]))",
     },
 }
-"""By title: what stands in the holes of reaches.py, and other parts."""
+"""By title: what goes into the holes of reaches.py, and other parts."""

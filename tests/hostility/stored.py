@@ -26,12 +26,12 @@ TUNED = {
 
 
 def make(new: str, old: str = "optimizer = ") -> dict[str, str]:
-    """Networks and optimizer with something put before the optimizer, or in the place of something."""
+    """Networks and optimizer, with code put above the optimizer or in place of something."""
     return {"make": changed("make", old, f"{new}\n{old}" if old == "optimizer = " else new)}
 
 
 def learn(new: str, old: str = LOSS) -> dict[str, str]:
-    """The update with something put in a place."""
+    """The update with code put in place of something."""
     return {"learn": changed("learn", old, new)}
 
 
@@ -41,7 +41,7 @@ def after(what: str) -> dict[str, str]:
 
 
 def tuned(part: str, old: str, new: str) -> dict[str, str]:
-    """The temperature with something else in a place."""
+    """The temperature with something replaced."""
     assert TUNED[part].count(old) == 1, old
     return {**TUNED, part: TUNED[part].replace(old, new)}
 
@@ -239,7 +239,7 @@ PARTS = {
         "learn", "alpha * values.detach()", "alpha * (b_actions > 0).long().flatten()"
     ),
 }
-"""What differs from the script of `replay_script.py`."""
+"""Parts that replace those of `replay_script.py`."""
 
 RING = "rb = ReplayBuffer(50, space, SimpleNamespace(dtype=np.int64), device)"
 LIBRARY = {
@@ -268,7 +268,7 @@ LIBRARY = {
     },
     "its device is told": {"obs = next_obs\n": "obs = next_obs\n        print(rb.device)\n"},
 }
-"""What differs from the same with a buffer of a library: texts and what takes their place."""
+"""For a buffer of a library: pieces of text, and their replacements."""
 
 
 def sources() -> dict[str, str]:

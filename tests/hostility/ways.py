@@ -529,11 +529,11 @@ AROUND = {
     "in a while": "while True:\n    X\n    break",
     "in a with": "with contextlib.suppress(KeyError):\n    X",
 }
-"""What stands around statements."""
+"""Code to put around statements."""
 
 
 def around(head: str, does: str) -> str:
-    """Statements with something around them."""
+    """Statements with code around them."""
     shape = AROUND[head]
     indent = re.findall(r"^( *)X$", shape, flags=re.MULTILINE)[0]
     return re.sub(r"^ *X$", lambda _: textwrap.indent(does, indent), shape, flags=re.MULTILINE)

@@ -54,7 +54,7 @@ SETTING = frozenset("random.seed np.random.seed torch.manual_seed nn.init.zeros_
 """Functions whose second call with the same arguments changes nothing any more."""
 SETTING_METHODS = frozenset("copy_ fill_ load_state_dict seed zero_grad zero_grad_actor zero_grad_critic".split())
 SHAPE_ONLY = frozenset("torch.zeros_like torch.empty_like".split())
-"""Functions that read nothing of their argument but shape, dtype and device."""
+"""Functions that read only the shape, dtype and device of their argument."""
 
 
 def proof(mutant: Mutant, text: str) -> str:
@@ -63,7 +63,7 @@ def proof(mutant: Mutant, text: str) -> str:
 
 
 def _of_statement(mutant: Mutant, text: str) -> str:
-    """What the statement alone shows, and that nothing reads what it binds."""
+    """The proof from the statement alone, and from the fact that nothing reads what it binds."""
     repeated, after = mutant.kind == "repeat", _statement(mutant.after)
     match _statement(mutant.before):
         case ast.Expr(value=ast.Call(func=function, args=arguments, keywords=[])) if repeated:
@@ -114,7 +114,7 @@ def _bound(target: ast.expr) -> set[str]:
 
 
 def _is_conversion(value: ast.expr, targets: list[ast.expr]) -> bool:
-    """Whether it makes one dtype, device or shape of what it is assigned to, whatever that had before."""
+    """Whether the result's dtype, device or shape is the same, whatever its target had before."""
     match targets, value:
         case [ast.Tuple(elts=parts)], ast.Tuple(elts=values) if len(parts) == len(values):
             others = [_reads(v, _bound(p)) for p in parts for q, v in zip(parts, values, strict=True) if p is not q]
@@ -194,7 +194,7 @@ class _Script:
         return [n for n in ast.walk(self.tree) if isinstance(n, ast.FunctionDef) and n.name == name]
 
     def values(self, name: str, within: ast.AST | None = None) -> list[str]:
-        """What is assigned to a variable by its name alone, anywhere or within a function."""
+        """The values assigned to a variable by its name, anywhere or within a function."""
         assigned = [n for n in ast.walk(within or self.tree) if isinstance(n, ast.Assign)]
         return [ast.unparse(n.value) for n in assigned if any(ast.unparse(t) == name for t in n.targets)]
 
@@ -212,7 +212,7 @@ def _spelled(text: str, script: _Script, scope: ast.AST) -> str | None:
 
 
 class _Spelling(ast.NodeTransformer):
-    """Gives each thing one spelling."""
+    """Rewrites code to one spelling for each operation."""
 
     def __init__(self, script: _Script, scope: ast.AST) -> None:
         self._script, self._scope = script, scope
@@ -248,7 +248,7 @@ class _Spelling(ast.NodeTransformer):
         return node
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        """Shape and device of one parameter of Normal as those of the other: it broadcasts them, on one device."""
+        """Normal's parameters given each other's shape or device: it broadcasts them on one device."""
         self.generic_visit(node)
         made = "(distribution.loc.detach(), distribution.scale.detach())"
         if ast.unparse(node) in ("scale.shape", "scale.device") and self._script.values("(loc, scale)") == [made]:
@@ -257,7 +257,7 @@ class _Spelling(ast.NodeTransformer):
 
 
 def _again(mutant: Mutant, script: _Script) -> str:
-    """The second turn of a call, of a function of the script or of a network's first words, does nothing more."""
+    """A repeated call of a function of the script, or of a network's first words, changes nothing more."""
     if mutant.kind != "repeat":
         return ""
     match script.statement(mutant.line):
@@ -282,7 +282,7 @@ def _again(mutant: Mutant, script: _Script) -> str:
 
 
 def _overwrites(function: ast.FunctionDef, given: dict[str, str], script: _Script) -> bool:
-    """Whether all that a function does is to write rows of fresh memory of its caller's, which it does not read.
+    """Whether a function only writes rows of its caller's fresh memory, and does not read them.
 
     `given` are the variables that it is given, by parameter.
     """
@@ -314,7 +314,7 @@ def _overwrites(function: ast.FunctionDef, given: dict[str, str], script: _Scrip
 
 
 def _evaluates(call: ast.Call, script: _Script) -> bool:
-    """Whether a method is called that computes, and draws no action as it is given one."""
+    """Whether it calls a method that computes, and draws no action because it is given one."""
     name = ast.unparse(call.func)
     made = script.values(name) if isinstance(call.func, ast.Name) else [name]
     method = made[0].rpartition(".")[2] if made else ""
@@ -328,7 +328,7 @@ def _evaluates(call: ast.Call, script: _Script) -> bool:
 
 
 def _computes(statement: ast.stmt) -> bool:
-    """Whether a statement of such a method has no effect outside, where an action is given."""
+    """Whether a statement of such a method has no effect outside if an action is given."""
     match statement:
         case ast.If(test=test, orelse=[]):
             return ast.unparse(test) == "action is None"
@@ -366,7 +366,7 @@ def _sets(statement: ast.stmt) -> bool:
 
 
 def _either_flag(mutant: Mutant, script: _Script) -> str:
-    """Two names in each other's place, in a function where both are read as `a or b` alone."""
+    """Two swapped names, in a function that reads both only as `a or b`."""
     match _statement(mutant.before), _statement(mutant.after):
         case (
             ast.Assign(targets=[ast.Tuple(elts=before)], value=value),
@@ -396,7 +396,7 @@ def _is_either(node: ast.Name, names: list[str], script: _Script) -> bool:
 
 
 def _two_ways(mutant: Mutant, script: _Script) -> str:
-    """An edit of the condition of an `if` whose two ways compute the same, or of what that condition alone reads."""
+    """An edit of the condition of an `if` with two equal branches, or of what only that condition reads."""
     statement = script.statement(mutant.line)
     after = mutant.after.removesuffix(":")
     if mutant.kind == "repeat":
@@ -422,7 +422,7 @@ def _two_ways(mutant: Mutant, script: _Script) -> str:
 
 
 def _same_either_way(node: ast.If, script: _Script, only: str = "") -> str:
-    """Why it does not matter which way an `if` takes; empty where it may matter."""
+    """Why both branches of an `if` are equal; empty if they may differ."""
     match node:
         case ast.If(
             body=[ast.Assign(targets=[ast.Attribute(attr="grad") as bound], value=ast.Name() as new)],
@@ -441,7 +441,7 @@ def _same_either_way(node: ast.If, script: _Script, only: str = "") -> str:
 
 
 def _is_arithmetic(names: list[str], node: ast.If, scope: ast.AST, script: _Script) -> bool:
-    """Whether these names are, after a statement, only read and written row by row, in sums and products."""
+    """Whether these names are only read and written row by row, in sums and products, after a statement."""
     behind = [n for n in ast.walk(scope) if getattr(n, "lineno", 0) > (node.end_lineno or 0)]
     uses = [n for n in behind if isinstance(n, ast.Name) and n.id in names]
     rows = [script.parent(n) for n in uses]
@@ -457,7 +457,7 @@ def _is_arithmetic(names: list[str], node: ast.If, scope: ast.AST, script: _Scri
 
 
 def _first_gradients(mutant: Mutant, script: _Script) -> str:
-    """An edit of what gradients are at first, where each backward pass sets them all anew."""
+    """An edit of initial gradients that each backward pass overwrites."""
     statement = script.statement(mutant.line)
     function = script.scope(statement)
     if not isinstance(function, ast.FunctionDef) or mutant.kind == "repeat":
@@ -475,7 +475,7 @@ def _first_gradients(mutant: Mutant, script: _Script) -> str:
 
 
 def _sets_gradients_anew(function: ast.FunctionDef, script: _Script) -> bool:
-    """Whether a function of the script alone has to do with gradients, all of which each backward pass sets anew."""
+    """Whether only this function of the script handles gradients, and each backward pass sets them all anew."""
     anew = [n for n in ast.walk(function) if isinstance(n, ast.If) and "gradient" in _same_either_way(n, script)]
     blocks = [b for n in ast.walk(script.tree) if isinstance(b := getattr(n, "body", None), list)]
     calls = [b[:i] for b in blocks for i, s in enumerate(b) if ast.unparse(s).startswith("backward(")]
@@ -503,7 +503,7 @@ def _either_backward(mutant: Mutant, script: _Script) -> str:
 
 
 def _same_row(mutant: Mutant, script: _Script) -> str:
-    """Repeating `rows[i] = x` where x is always made new, by arithmetic, and i counts."""
+    """Repeating `rows[i] = x`, where x is always newly computed and i counts."""
     statement = script.statement(mutant.line)
     match statement:
         case ast.Assign(targets=[ast.Subscript(value=ast.Name(rows), slice=ast.Name(i))], value=ast.Name(x)):
@@ -555,7 +555,7 @@ def _drawn(around: ast.AST, script: _Script) -> set[str]:
 
 
 def _drawn_outside_graphs(mutant: Mutant, script: _Script) -> str:
-    """An edit of `captured and isinstance(...)` that comes out the same, or draws outside of graphs as within them."""
+    """An edit of `captured and isinstance(...)` that gives the same value, or draws outside of graphs as inside."""
     statement = script.statement(mutant.line)
     condition = r"if captured (and|or) (isinstance\(\w+, torch\.distributions\.(\w+)\)):"
     before, after = re.fullmatch(condition, mutant.before), re.fullmatch(r"if captured (and|or) (.*):", mutant.after)
@@ -609,7 +609,7 @@ def _accelerated(node: ast.AST) -> str:
 
 
 def _is_cut(whole: str, part: str, script: _Script) -> bool:
-    """Whether something of one size is cut in parts of another, which are positive then."""
+    """Whether something of size `whole` is cut into parts of size `part`, which is then positive."""
     calls = {ast.unparse(n) for n in ast.walk(script.tree) if isinstance(n, ast.Call)}
     return f"range(0, {whole}, {part})" in calls or any(
         c.endswith(f".split({part})") and f"torch.randperm({whole}, " in c for c in calls
@@ -617,7 +617,7 @@ def _is_cut(whole: str, part: str, script: _Script) -> bool:
 
 
 def _first_capture(statement: ast.If, edited: ast.If, script: _Script) -> str:
-    """Always the first of two captures, where what it captures is only called under the condition that was."""
+    """Always the first of two captures; the captured function is called only under the original condition."""
     outer, test = script.parent(statement), ast.unparse(statement.test)
     always = isinstance(outer, ast.If) and statement in outer.body and ast.dump(outer.test) == ast.dump(edited.test)
     names = {_accelerated(s) for s in statement.body}
@@ -667,7 +667,7 @@ def _either_rate(mutant: Mutant, script: _Script) -> str:
 
 
 def _truth(test: ast.expr, known: dict[str, bool]) -> bool | None:
-    """What a condition comes out as; None where it holds more than options, `and`, `or` and `not`."""
+    """The value of a condition; None if it has more than options, `and`, `or` and `not`."""
     match test:
         case ast.BoolOp(op=op, values=values):
             truths = [_truth(v, known) for v in values]

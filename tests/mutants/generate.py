@@ -285,7 +285,7 @@ def _shown(statement: ast.stmt) -> str:
 
 @dataclass(frozen=True)
 class _Place:
-    """An expression and the context it stands in."""
+    """An expression and its context."""
 
     node: ast.expr
     parent: ast.AST
@@ -332,7 +332,7 @@ def _with(node: ast.expr, **fields: Any) -> ast.expr:
 
 
 def _swaps(parts: list[ast.expr]) -> Iterator[list[ast.expr]]:
-    """Two neighbours in each other's place; not a text, which nobody would mistake for something else."""
+    """Two swapped neighbours; texts are left out, since nobody would swap them by mistake."""
     for i, (a, b) in enumerate(itertools.pairwise(parts)):
         if not any(isinstance(x, ast.Constant) and isinstance(x.value, str) for x in (a, b)):
             yield [*parts[:i], b, a, *parts[i + 2 :]]

@@ -78,7 +78,7 @@ class _Observer:
 
 
 def _kind(value: object) -> str:
-    """Empty for what has no neighbour of its kind: classes, modules, objects of one's own."""
+    """Empty for values without neighbours of their kind: classes, modules, other objects."""
     if isinstance(value, torch.Tensor):
         return f"tensor {value.dtype} {[*value.shape]}"
     if isinstance(value, np.ndarray):

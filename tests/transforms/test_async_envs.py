@@ -32,16 +32,16 @@ def script(
     """The fixture, its environments made in another way.
 
     Args:
-        made: what makes the vector environment.
-        given: the list of functions that it is given.
-        make: what a function makes its environment by.
-        module: statements of the module.
-        factory: statements of what makes a function.
-        thunk: statements of that function.
+        made: the expression for the vector environment.
+        given: the list of functions that it gets.
+        make: the expression for one environment.
+        module: statements at the top of the file.
+        factory: statements of the function that makes those functions.
+        thunk: statements of those functions.
         above: statements above the environments.
-        below: those below.
-        network: statements of the network, which is given the environments.
-        end: statements of training's end.
+        below: statements below them.
+        network: statements of the network, which gets the environments.
+        end: statements at the end of training.
     """
     changed = {
         MADE: block(above, 4) + f"    envs = {made.replace(LIST, given)}\n" + block(below, 4),

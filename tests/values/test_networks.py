@@ -64,9 +64,7 @@ STEADY = {
     "layers in a dictionary": kept('nn.ModuleDict({"a": nn.Linear(2, 2)})'),
     "an option that it reads": {"agent": AGENT.replace("self.actor(x)", "self.actor(x) * args.clip_coef")},
     "an option": {
-        "agent": AGENT.replace("def __init__(self):", "def __init__(self, size):").replace(
-            INIT, f"{INIT}        self.size = size\n", 1
-        ),
+        "agent": given_size(),
         "make_agent": "agent = Agent(args.num_steps).to(device)",
     },
     "a function that reads parts": method("return self.critic(x) + self.actor[0].weight.mean()"),
@@ -95,12 +93,12 @@ STEADY = {
     "gradients are read": {"report": "print(sum(p.grad.norm().item() for p in agent.parameters()))"},
     "parameters are written to": {"report": "for p in agent.parameters():\n    p.data.mul_(0.9)"},
     "its weights are saved": {"report": 'torch.save(agent.state_dict(), "agent.pt")'},
-    "its modes are switched, of which it has none": {"head": "agent.train()"},
+    "train() without modes": {"head": "agent.train()"},
     "a function of the file calls it": {
         "functions": "def look(net, x):\n    return net.get_value(x)\n\n\n",
         "report": "print(look(agent, next_obs).shape)",
     },
-    "another way to the constructor of torch": {"agent": AGENT.replace("super()", "super(Agent, self)", 1)},
+    "super() with arguments": {"agent": AGENT.replace("super()", "super(Agent, self)", 1)},
     "a list several times": kept("nn.Sequential(*([nn.Tanh()] * 2))"),
     "a list of a list": kept("nn.Sequential(*list([nn.Tanh()]))"),
     "a list that grows": built(
@@ -114,7 +112,7 @@ STEADY = {
     "a number of math's": {**kept("math.pi"), "stdlib": "import math"},
     "an attribute of its own": built("self.one = 1\nself.kept = self.one + 1"),
     "an attribute made of itself": built("self.kept = 1\nself.kept = self.kept + 1"),
-    "options that it is given": {
+    "options as an argument": {
         "agent": AGENT.replace("def __init__(self):", "def __init__(self, given):").replace(
             INIT, f"{INIT}        self.kept = given.num_steps\n", 1
         ),
@@ -132,15 +130,15 @@ STEADY = {
         "agent": given_size(),
         "make_agent": "agent = Agent(envs.action_space(0).n).to(device)",
     },
-    "what a class of numbers computes": {
+    "a result of a class with numbers only": {
         "agent": "class Sizes:\n    def total(self):\n        return 2 * 3\n\n\n" + given_size(),
         "make_agent": "sizes = Sizes()\nagent = Agent(sizes.total()).to(device)",
     },
     "a bias that is set when it is made": built(
         "layer = nn.Linear(2, 2)\nlayer.bias.data = torch.zeros(2)\nself.kept = layer"
     ),
-    "a local that a method changes": method("y = x * 2\n        y[0] = 1\n        return y"),
-    "a function of torch that computes with a parameter": {
+    "a method that changes a local": method("y = x * 2\n        y[0] = 1\n        return y"),
+    "torch's function on a parameter": {
         "agent": kept("nn.Parameter(torch.zeros(1))")["agent"]
         + "\n\n    def extra(self, x):\n        return x * torch.exp(self.kept)\n"
     },
@@ -153,16 +151,16 @@ STEADY = {
         + "\n\n    def extra(self, x):\n        return self.kept[0](x)\n"
     },
     "it is compared": {"report": "assert agent is not None"},
-    "its mode is asked": {"report": "if agent.training:\n    pass"},
-    "where it lies is asked": {"report": "print(next(agent.parameters()).is_cuda)"},
-    "parameters are named in vain": {"report": "agent.parameters()"},
-    "an attribute is asked": {"report": "print(1 if not agent.training else 2)"},
+    "its mode is read": {"report": "if agent.training:\n    pass"},
+    "its device is read": {"report": "print(next(agent.parameters()).is_cuda)"},
+    "parameters() without a use": {"report": "agent.parameters()"},
+    "an attribute is read": {"report": "print(1 if not agent.training else 2)"},
     "a method that is never called": {"agent": f"{AGENT}{UNCALLED}"},
-    "a method that is called when the training has ended": {"agent": f"{AGENT}{UNCALLED}", "end": "agent.load('a')"},
-    "methods that call each other, and that nothing calls": {
+    "a method that is called after training": {"agent": f"{AGENT}{UNCALLED}", "end": "agent.load('a')"},
+    "methods that only call each other": {
         "agent": f"{AGENT}{UNCALLED}\n    def reload(self, path):\n        self.load(path)\n"
     },
-    "a function of the file in the place of one that is imported": {
+    "a function that replaces an import": {
         "third_party": "from other import look",
         "functions": "def look(net, x):\n    return net.get_value(x)\n\n\n",
         "report": "print(look(agent, next_obs).shape)",
@@ -197,10 +195,10 @@ def test_steady(name: str) -> None:
 
 
 CHANGING = {
-    "layers put together with others": method(
+    "layers added to others": method(
         "more = self.critic + nn.Sequential()\n        more[0] = nn.Tanh()\n        return x"
     ),
-    "parameters put together with others": {
+    "parameters added to others": {
         "agent": kept("nn.ParameterList([nn.Parameter(torch.zeros(1))])")["agent"]
         + "\n\n    def extra(self, x):\n        more = self.kept + []\n        return x\n"
     },
@@ -209,7 +207,7 @@ CHANGING = {
     "an array": kept("np.array([1.0])"),
     "products along a dimension": kept("np.prod(((2, 3), (4, 5)), 0)"),
     "sums along a dimension": kept("np.array([[2, 3], [4, 5]]).sum(axis=0)"),
-    "an array that numpy is told to write to": kept("np.add(2, 3, out=[1.0])"),
+    "an array that numpy writes to": kept("np.add(2, 3, out=[1.0])"),
     "a sorted list": kept("sorted((2, 1))"),
     "an iterator": kept("zip((1, 2), (3, 4))"),
     "a list in a list": {"agent": given_size(), "make_agent": "sizes = [[1.0]]\nagent = Agent(sizes[0]).to(device)"},
@@ -226,19 +224,19 @@ CHANGING = {
     "batch norm": kept("nn.BatchNorm1d(2)"),
     "dropout of a recurrent layer": kept("nn.LSTM(2, 2, 2, dropout=0.5)"),
     "spectral norm": kept("nn.utils.parametrizations.spectral_norm(nn.Linear(2, 2))"),
-    "what somebody gives it": {
+    "an argument that is kept": {
         "agent": AGENT.replace("def __init__(self):", "def __init__(self, given):").replace(
             INIT, f"{INIT}        self.given = given\n", 1
         ),
         "make_agent": "agent = Agent(lambda: 1.0).to(device)",
     },
-    "parts that it is given, under names of their own": {
+    "parts made outside, with other names": {
         "agent": AGENT.replace("def __init__(self):", "def __init__(self, critic, actor):")
         .replace("self.critic = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1))", "self.critic = critic")
         .replace("self.actor = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 2))", "self.actor = actor"),
         "make_agent": "critic, actor = nn.Linear(2, 1), nn.Linear(2, 2)\nagent = Agent(critic, actor).to(device)",
     },
-    "a part that one of two calls of a function makes of something else": {
+    "a part made by one of two calls": {
         "functions": "class Head(nn.Module):\n    def __init__(self, n):\n        super().__init__()\n"
         "        self.n = n\n\n\ndef make(n):\n    return Head(n)\n\n\n",
         **built("self.one = make(1)\nself.two = make([1.0])"),
@@ -246,23 +244,23 @@ CHANGING = {
     "spread arguments": {"make_agent": "agent = Agent(*()).to(device)"},
     "a class attribute": {"agent": AGENT.replace("    def __init__", "    temp = 1.0\n\n    def __init__", 1)},
     "another base": {"agent": AGENT.replace("nn.Module", "nn.Sequential", 1)},
-    "a method of torch's": {"agent": AGENT + "\n\n    def train(self, mode=True):\n        return self\n"},
-    "an attribute that is looked up": {"agent": AGENT + "\n\n    def __getattr__(self, name):\n        return 1\n"},
+    "a method of torch redefined": {"agent": AGENT + "\n\n    def train(self, mode=True):\n        return self\n"},
+    "an attribute by __getattr__": {"agent": AGENT + "\n\n    def __getattr__(self, name):\n        return 1\n"},
     "a property": {"agent": AGENT + "\n\n    @property\n    def temp(self):\n        return 1\n"},
-    "a call of itself by a network that torch cannot call": method("return self(x)"),
+    "a call of itself without forward()": method("return self(x)"),
     "a method that sets": method("self.calls = 1"),
     "a method that sets a mode": method("self.actor.training = False"),
     "a method that passes self on": method("return print(self)"),
     "a method that gives a part another name": method("net = self.actor\n        net.append(nn.Tanh())"),
     "a method that changes a part": method("self.actor.append(nn.Tanh())"),
-    "a method that reads what changes": {**method("return x / iteration")},
-    "a method that changes a layer that it numbers": {
+    "a method that reads a changing name": {**method("return x / iteration")},
+    "a method that changes a numbered layer": {
         "agent": AGENT.replace(INIT, f"{INIT}        self.more = nn.ModuleList([nn.Sequential()])\n", 1)
         + "\n\n    def extra(self, x):\n        for i, layer in enumerate(self.more):\n            layer.append(x)\n"
     },
     "numpy's generator": method("return x + np.random.rand()"),
-    "a default that is shared": {"agent": AGENT + "\n\n    def extra(self, x, seen=[]):\n        return x\n"},
-    "a function that registers": {
+    "a mutable default": {"agent": AGENT + "\n\n    def extra(self, x, seen=[]):\n        return x\n"},
+    "a function that keeps the network": {
         "agent": AGENT.replace(INIT, f"{INIT}        keep(self)\n", 1),
         "functions": "ALL = []\n\n\ndef keep(net):\n    ALL.append(net)\n\n\n",
     },
@@ -275,13 +273,13 @@ CHANGING = {
     "a function of the constructor that is kept": built(
         "def start(n):\n    return nn.Linear(2, n)\nself.kept, self.start = start(3), start"
     ),
-    "a function of the constructor that is given to others": built(
+    "a function of the constructor that is passed on": built(
         "def start(n):\n    return nn.Linear(2, n)\nself.kept = nn.Linear(2, 2)\nother(start)"
     ),
     "a function of the constructor that sets an attribute": built(
         "def start(n):\n    self.more = [n]\n    return nn.Linear(2, n)\nself.kept = start(3)"
     ),
-    "a function of the constructor with what is not known": built(
+    "a function of the constructor with an unknown value": built(
         "made = other()\ndef start(n):\n    return nn.Sequential(nn.Linear(2, n), made)\nself.kept = start(3)"
     ),
     "a layer in a list of the script": built(
@@ -306,51 +304,51 @@ CHANGING = {
             "is imported": "from other import start",
         }.items()
     },
-    "a layer of a name that the file defines": {
+    "a layer whose name the file redefines": {
         **built("self.kept = Linear(2, 2)", "def Linear(a, b):\n    return [a, b]\n\n\n"),
         "third_party": "from torch.nn import Linear",
     },
-    "a layer of what a local stands for": built("nn = other\nself.kept = nn.Linear(2, 2)"),
+    "a layer of a module bound in the constructor": built("nn = other\nself.kept = nn.Linear(2, 2)"),
     "a decorated function": built("self.kept = start(nn.Linear(2, 2))", f"@other\n{START}"),
     "a decorated function that is given the network": {
         "functions": "@other\ndef look(net):\n    return 1\n\n\n",
         "report": "look(agent)",
     },
-    "a class of a name that is imported": {"agent": f"{AGENT}\n\nfrom other import Agent\n"},
-    "an attribute of something else": kept("other.size"),
-    "a number of torch's that is none": kept("torch.float32"),
-    "what an object returns": kept("make()().size()"),
-    "a loop's variable": built("with open('x') as f:\n    self.kept = f"),
-    "a name that the training sets": {
+    "a class whose name is imported later": {"agent": f"{AGENT}\n\nfrom other import Agent\n"},
+    "an attribute of an unknown object": kept("other.size"),
+    "a constant of torch that is no number": kept("torch.float32"),
+    "the result of an unknown object": kept("make()().size()"),
+    "the variable of a with block": built("with open('x') as f:\n    self.kept = f"),
+    "a name that training sets": {
         "agent": kept("size")["agent"],
         "setup": PARTS["setup"] + "\nsize = 1",
         "functions": "def grow():\n    global size\n    size += 1\n\n\n",
         "head": "grow()",
     },
-    "a method twice": {"agent": AGENT + "\n\n    def get_value(self, x):\n        return self.critic(x)\n"},
-    "a buffer of whatever name": {
+    "a method defined twice": {"agent": AGENT + "\n\n    def get_value(self, x):\n        return self.critic(x)\n"},
+    "a buffer with a computed name": {
         "agent": built("self.register_buffer(str(self.actor), torch.ones(1))")["agent"]
         + "\n\n    def extra(self, x):\n        return x * self.total\n"
     },
-    "what a class of more than numbers computes": {
+    "a result of a class that reads a global": {
         "agent": "class Sizes:\n    def total(self):\n        return len(MADE)\n\n\n" + given_size(),
         "make_agent": "sizes = Sizes()\nagent = Agent(sizes.total()).to(device)",
     },
-    "an entry that the constructor sets": built("MADE[0] = 1", "MADE = {}\n\n\n"),
-    "a function of torch that changes a part": method("return torch.relu_(self.actor[0].weight)"),
-    "a function that a function makes": method("return make()(x)"),
+    "an entry of a global that the constructor sets": built("MADE[0] = 1", "MADE = {}\n\n\n"),
+    "torch's function that changes a part": method("return torch.relu_(self.actor[0].weight)"),
+    "a function made by a function": method("return make()(x)"),
     "a method under another name": method("f = self.get_value\n        return f(x)"),
-    "layers beside something else": {
+    "layers zipped with inputs": {
         "agent": kept("nn.ModuleList([nn.Linear(2, 2)])")["agent"]
         + "\n\n    def extra(self, x):\n        for a, b in zip(self.kept, x):\n            x = a(b)\n"
         "        return x\n"
     },
-    "a method that calls what returns parameters": {
+    "a method that returns parameters": {
         "agent": AGENT + "\n\n    def weights(self):\n        return self.actor.parameters()\n\n"
         "    def extra(self, x):\n        return self.weights()\n"
     },
     "a method with a function in it": method("f = lambda: x\n        return f()"),
-    "the script itself": {"head": "importlib.import_module('__main__').agent = None"},
+    "the script as a module": {"head": "importlib.import_module('__main__').agent = None"},
     "parameters that are given away": {"report": "for p in agent.parameters():\n    keep(p)"},
     **{
         f"an option that it reads, set {how}": {
@@ -385,7 +383,7 @@ CHANGING = {
             },
         }.items()
     },
-    "a method that the constructor finds by a name that it puts together": {
+    "a method that the constructor finds by a computed name": {
         "agent": f"{AGENT}{UNCALLED}".replace(INIT, f"{INIT}        self.late = getattr(self, 'lo' + 'ad')\n", 1),
         "head": "agent.late('a')",
     },
@@ -407,27 +405,27 @@ CHANGING = {
         "agent": f"{AGENT}\n\n    def anew(self):\n        self.__init__()\n",
         "head": "agent.anew()",
     },
-    "a parameter that may be what a sign leaves as it is": {
+    "a parameter under a plus sign": {
         "agent": kept("nn.Parameter(torch.zeros(1))")["agent"],
         "head": "(+agent.kept).requires_grad_(False)",
     },
     "parameters in a dictionary": {"head": "for p in agent.state_dict(keep_vars=True).values():\n    p.grad = None"},
-    "a function of the file that is called as torch's": {
+    "a function of the file with the name of torch's": {
         "third_party": "from copy import deepcopy",
         "functions": "def deepcopy(net):\n    net.critic = None\n\n\n",
         "head": "deepcopy(agent)",
     },
-    "a function of the file that is called as Python's": {
+    "a function of the file with the name of Python's": {
         "functions": "def print(net):\n    net.critic = None\n\n\n",
         "head": "print(agent)",
     },
-    "a function that another file's may be": {
+    "a function whose name is imported later": {
         "functions": "def look(net, x):\n    return net.get_value(x)\n\n\nfrom other import look\n\n\n",
         "report": "print(look(agent, next_obs).shape)",
     },
-    "an attribute made of itself, by what is not known": built("self.kept = 1\nself.kept = other(self.kept)"),
+    "an attribute made of itself by an unknown function": built("self.kept = 1\nself.kept = other(self.kept)"),
     "an attribute made of itself alone": built("self.kept += 1"),
-    "a decorator's": {"before_loop": "@keep(agent)\ndef f():\n    pass"},
+    "passed to a decorator": {"before_loop": "@keep(agent)\ndef f():\n    pass"},
     "another name": {"before_loop": "net = agent"},
     "a list of networks": {"before_loop": "nets = [agent]"},
     "a part under another name": {"before_loop": "part = agent.critic"},
@@ -435,7 +433,7 @@ CHANGING = {
     "an element of a part is set": {"head": "agent.critic[0] = nn.Linear(2, 8)"},
     "a part grows": {"head": "agent.critic.append(nn.Identity())"},
     "set_submodule": {"head": 'agent.set_submodule("critic.0", nn.Linear(2, 8))'},
-    "a part by its text": {"head": 'getattr(agent, "critic")[0] = nn.Linear(2, 8)'},
+    "a part by text": {"head": 'getattr(agent, "critic")[0] = nn.Linear(2, 8)'},
     "modules": {"head": "for m in agent.modules():\n    m.training = False"},
     "apply": {"head": "agent.apply(print)"},
     "another dtype": {"head": "if iteration == 2:\n    agent.double()"},
@@ -456,13 +454,13 @@ CHANGING = {
         "functions": "def anew():\n    global agent\n    agent = Agent()\n\n\n",
         "head": "anew()",
     },
-    "given to what is not known": {"before_loop": "wandb.watch(agent)", "third_party": "import wandb"},
+    "given to unknown code": {"before_loop": "wandb.watch(agent)", "third_party": "import wandb"},
     "in a closure": {"before_loop": "change = lambda: agent.critic.append(nn.Identity())"},
-    "what torch computes with": {"head": "torch.nn.functional.tanh = torch.relu"},
+    "a replaced function of torch": {"head": "torch.nn.functional.tanh = torch.relu"},
     "a method of the class": {"head": "Agent.get_value = None"},
     "torch's precision": {"head": "torch.set_default_dtype(torch.float64)"},
-    "names by their texts": {"head": 'globals()["agent"].critic = None'},
-    "attributes by their texts": {"head": 'setattr(agent, "critic", None)'},
+    "a name by text": {"head": 'globals()["agent"].critic = None'},
+    "an attribute by text": {"head": 'setattr(agent, "critic", None)'},
 }
 
 

@@ -108,7 +108,7 @@ def decided(roles: Roles, test: ast.expr, local: Names = frozenset()) -> bool:
         if test.id in given_to and variables(roles.tree).owner_of(test) is roles.scope:
             given = [*bound_to(roles.tree, test, own=True)]
             steady = test.id not in roles.variant and roles.changed_by_training(test) is None
-            return steady and given != [] and all(_is_plain(roles.tree, value) for value in given)
+            return steady and given != [] and all(_never_changes(roles.tree, value) for value in given)
         return made != [] and all(decided(roles, value) or _is_true(roles, value) for value in made)
     return isinstance(test, ast.Constant)
 
@@ -121,7 +121,7 @@ def _made_above(roles: Roles, name: ast.Name, local: Names) -> list[ast.expr]:
     return [value for _, value in made] if steady and bound == {stmt for stmt, _ in made} else []
 
 
-def _is_plain(tree: Tree, value: ast.expr | None) -> bool:
+def _never_changes(tree: Tree, value: ast.expr | None) -> bool:
     """Whether a value is a constant or an option that is a number or a text, neither of which changes."""
     given = isinstance(value, ast.Attribute) and plain_option(tree, value) is not None
     return given or isinstance(value, ast.Constant)

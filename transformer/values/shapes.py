@@ -40,7 +40,7 @@ class Shapes:
         return self._spelled(node, self._tree.statement(node))
 
     def _spelled(self, node: ast.expr, stmt: ast.stmt) -> str:
-        counted = _counted(node)
+        counted = whose_rows(node)
         if counted is not None:
             return self._rows(counted, stmt) or self._foreign(node, stmt)
         if isinstance(node, ast.Attribute) and self._tensors.helper_at(stmt):
@@ -52,7 +52,7 @@ class Shapes:
                     first = _is_first(binding, node.id)
                     if first and isinstance(value, ast.Attribute) and value.attr == "shape":
                         return self._rows(value.value, binding) or self._foreign(node, stmt)
-                    simple = isinstance(value, (ast.Name, ast.Attribute, ast.Constant)) or _counted(value) is not None
+                    simple = isinstance(value, (ast.Name, ast.Attribute, ast.Constant)) or whose_rows(value) is not None
                     if simple and not _is_unpacked(binding, value) and self._tensors.helper_at(stmt):
                         return self._spelled(value, binding)
         return self._foreign(node, stmt)
@@ -192,7 +192,7 @@ class Shapes:
         return None
 
 
-def _counted(node: ast.expr) -> ast.expr | None:
+def whose_rows(node: ast.expr) -> ast.expr | None:
     """The `x` of `len(x)`, `x.shape[0]` or `x.size(0)`."""
     if isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords:
         if isinstance(node.func, ast.Name) and node.func.id == "len":

@@ -207,7 +207,7 @@ class _Walk:
                 why = f"{name} is imported by a dotted name: write `from ... import ...`, or rename it with `as`"
                 raise Unconvertible(refusal(file, stmt, why))
             for path in what.executed:
-                if path not in self.given and not _is_empty(path):
+                if path not in self.given and not _binds_constants_only(path):
                     why = f"the import also executes {path.parent.name}/{path.name}, which does something: give it too"
                     raise Unconvertible(refusal(file, stmt, why))
         body = file.tree.root.body
@@ -216,7 +216,7 @@ class _Walk:
             raise Unconvertible(refusal(file, stmt, f"the import of {name} shares its line with another statement"))
 
 
-def _is_empty(package: Path) -> bool:
+def _binds_constants_only(package: Path) -> bool:
     """Whether a package's own file binds only strings and numbers."""
     try:
         body = read_file(package, package.name).tree.root.body

@@ -185,7 +185,7 @@ class Hoist:
                     self.whole.add(name)
         body = [s for s in self.loop.body if not (self.boundary and s is self.boundary.stmt)]
         for name in sorted(self.whole):
-            if any(_binds(stmt, name) for stmt in body):
+            if any(_stores(stmt, name) for stmt in body):
                 raise Skip(f"{name} is bound again below the branch")
         hoisted: list[ast.stmt] = []
         for stmt in body:
@@ -293,7 +293,7 @@ class Hoist:
         """Whether a name bound by a statement keeps its value for the turn, and is not needed from the turn before."""
         (name,) = (n.id for n in ast.walk(stmt) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
         above = body[: body.index(stmt) + 1]
-        return sum(_binds(s, name) for s in body) == 1 and not any(_reads(s, name) for s in above)
+        return sum(_stores(s, name) for s in body) == 1 and not any(_reads(s, name) for s in above)
 
     def _changed(self, node: ast.expr) -> Held | None:
         """Where a turn may change what an expression reads, other than by binding a name."""
@@ -483,7 +483,7 @@ def _outermost(node: ast.AST, *types: type[ast.expr]) -> Iterator[ast.expr]:
             yield from _outermost(child, *types)
 
 
-def _binds(stmt: ast.stmt, name: str) -> bool:
+def _stores(stmt: ast.stmt, name: str) -> bool:
     return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) for n in ast.walk(stmt))
 
 

@@ -149,13 +149,13 @@ def apply(state: State) -> Rewrite:
     code = render(
         "compile",
         policy=acting,  # called in each step; the other is called once per rollout
-        steady=_is_known(roles) and _policy_is_steady(roles),
+        steady=_policy_is_known(roles) and _policy_is_steady(roles),
         functions=functions,
         kept=kept,
         options=options,
         checked=rates is None and computing is None and checks,
         gpu=facts.asked.target != "cpu",
-        known=_is_known(roles),
+        known=_policy_is_known(roles),
         present_rates=present,
         floating=facts.present_rates,
         draws=_may_draw(roles, functions),
@@ -212,7 +212,7 @@ def stays_eager(roles: Roles, update: ast.FunctionDef, passes: int) -> str | Non
     if (listed := _listed(roles, update)) is not None:
         return f"line {listed.lineno} reads a list of numbers, and each {anew}; go on with the tensor"
     if (loop := _by_rows(roles, update)) is not None:
-        name = root(_iterated(loop.iter)) or _counted(loop.iter)
+        name = root(_iterated(loop.iter)) or _turns_of(loop.iter)
         return f"line {loop.lineno} goes through {name} row by row, and each length {anew}; compute on the whole tensor"
     if (scalar := _trained_in_float64(roles, update)) is not None:
         return f"line {scalar.lineno} trains a number in float64, of which compiled code has no gradient; use float32"
@@ -384,14 +384,14 @@ def _by_rows(roles: Roles, function: ast.FunctionDef) -> ast.For | None:
     tensors = roles.get(Tensors)
     for loop in (s for s in statements(function.body) if isinstance(s, ast.For)):
         name = root(_iterated(loop.iter))
-        if name in local - written or _counted(loop.iter) in set(parameters(function)) - local:
+        if name in local - written or _turns_of(loop.iter) in set(parameters(function)) - local:
             return loop
         if name and name not in local and any(tensors.tensor_before(name, roles.tree.statement(c)) for c in calls):
             return loop
     return None
 
 
-def _counted(iterated: ast.expr) -> str:
+def _turns_of(iterated: ast.expr) -> str:
     """What gives a loop its number of turns, `x` for `range(len(x))` and `reversed(range(len(x)))`; "" for others."""
     inner = _iterated(iterated)
     for name in ("range", "len"):
@@ -525,7 +525,7 @@ def _may_draw(roles: Roles, functions: Sequence[str]) -> bool:
     return False
 
 
-def _is_known(roles: Roles) -> bool:
+def _policy_is_known(roles: Roles) -> bool:
     """Whether only parameters' values of the policy's network are known to change in training."""
     target = roles.history.policy_target
     return target is not None and target.partition(".")[0] not in roles.history.unsteady

@@ -221,7 +221,7 @@ def _in_method(tree: Tree, cls: ast.ClassDef, method: ast.FunctionDef) -> Iterat
     nested = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.Global, ast.Nonlocal, ast.NamedExpr)
     if own is None or method.decorator_list or any(isinstance(n, nested) for n in walk(method) if n is not method):
         return
-    if tree.class_of_self(ast.Name(own), method) is not cls or own in _bound(method.body):
+    if tree.class_of_self(ast.Name(own), method) is not cls or own in _stored_names(method.body):
         return
     for i, stmt in enumerate(method.body[1:-1], 1):
         steps = _lstm_steps(stmt, own)
@@ -232,7 +232,7 @@ def _in_method(tree: Tree, cls: ast.ClassDef, method: ast.FunctionDef) -> Iterat
         if not tensors or not _is_joined(tree, below, steps.outputs):
             continue
         live = Liveness.of(method.body)
-        rest = live.after[below] if isinstance(below, ast.Assign) and not _binds(below, steps.outputs) else frozenset()
+        rest = live.after[below] if isinstance(below, ast.Assign) and not _sets(below, steps.outputs) else frozenset()
         if not live.after[stmt] & steps.others and steps.outputs not in rest:
             yield steps
 
@@ -279,23 +279,23 @@ def _reads_as(stmt: ast.stmt, text: str) -> bool:
     return ast.dump(stmt) == ast.dump(ast.parse(text).body[0])
 
 
-def _bound(body: Sequence[ast.stmt]) -> set[str]:
+def _stored_names(body: Sequence[ast.stmt]) -> set[str]:
     return {n.id for s in body for n in walk(s) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
 
 
-def _binds(stmt: ast.stmt, name: str) -> bool:
+def _sets(stmt: ast.stmt, name: str) -> bool:
     return isinstance(stmt, ast.Assign) and [unparse(t) for t in stmt.targets] == [name]
 
 
 def _is_empty_list(stmt: ast.stmt, name: str) -> bool:
-    return _binds(stmt, name) and isinstance(stmt, ast.Assign) and unparse(stmt.value) == "[]"
+    return _sets(stmt, name) and isinstance(stmt, ast.Assign) and unparse(stmt.value) == "[]"
 
 
 def _is_reshaped(value: ast.expr, above: Sequence[ast.stmt]) -> bool:
     """Whether the loop iterates over a tensor: the result of a reshape, or a name last bound to one."""
     if isinstance(value, ast.Name):
-        last = next((s for s in reversed(above) if value.id in _bound([s])), None)
-        return isinstance(last, ast.Assign) and _binds(last, value.id) and calls_method(last.value, "reshape", "view")
+        last = next((s for s in reversed(above) if value.id in _stored_names([s])), None)
+        return isinstance(last, ast.Assign) and _sets(last, value.id) and calls_method(last.value, "reshape", "view")
     return calls_method(value, "reshape", "view")
 
 

@@ -25,7 +25,7 @@ def of_known_class(state: State) -> tuple[State, tuple[str, ...]] | None:
         if not isinstance(method, ast.FunctionDef) or not isinstance(cls, ast.ClassDef):
             continue
         for name in dict.fromkeys(_receivers(tree, method.name)):
-            made = {tree.statement(n): tree.assigned.get(n) for n in _bound(tree, name)}
+            made = {tree.statement(n): tree.assigned.get(n) for n in _stores_of(tree, name)}
             ours = [s for s, v in made.items() if isinstance(v, ast.Call) and ast.unparse(v.func) == cls.name]
             others = [s for s, v in made.items() if isinstance(v, ast.Call) and tree.qualified(v.func) is not None]
             if len(ours) != 1 or not others or len(others) + 1 < len(made) or not _is_default(tree, ours[0]):
@@ -50,7 +50,7 @@ def _receivers(tree: Tree, method: str) -> list[str]:
     return [c.func.value.id for c in calls if isinstance(c.func, ast.Attribute) and isinstance(c.func.value, ast.Name)]
 
 
-def _bound(tree: Tree, name: str) -> list[ast.Name]:
+def _stores_of(tree: Tree, name: str) -> list[ast.Name]:
     return [n for n in tree.of(ast.Name) if n.id == name and not isinstance(n.ctx, ast.Load)]
 
 

@@ -19,7 +19,7 @@ def with_plain_names(state: State, function: ast.FunctionDef) -> State | None:
     Nothing else may tell the difference. None if no method is renamed.
     """
     tree, cls = state.tree, state.tree.parents[function]
-    if not isinstance(cls, ast.ClassDef) or not _is_plain(tree, cls):
+    if not isinstance(cls, ast.ClassDef) or not _is_self_contained(tree, cls):
         return None
     edits, renamed = Edits(state.source), dict[ast.FunctionDef, str]()
     for name in dict.fromkeys(n.attr for n in walk(function) if isinstance(n, ast.Attribute) and is_private(n.attr)):
@@ -43,7 +43,7 @@ def is_private(name: str) -> bool:
     return name.startswith("__") and not name.endswith("__")
 
 
-def _is_plain(tree: Tree, cls: ast.ClassDef) -> bool:
+def _is_self_contained(tree: Tree, cls: ast.ClassDef) -> bool:
     """Whether a class has only bases of this file, and nothing looks its methods up."""
     bases = (base for one in tree.lineage(cls) for base in tree.bases(one))
     known = all(isinstance(base, ast.Name) and base.id in tree.classes for base in bases)

@@ -10,6 +10,7 @@ from transformer.state import State
 from transformer.syntax.query import is_number, statements, unparse
 from transformer.syntax.rewrite import Edits
 from transformer.transforms.base import ALL, Rewrite, Skip, Transform, TransformInfo, skipped, still_left
+from transformer.values.shapes import whose_rows
 from transformer.values.tensors import Tensors
 
 INFO = TransformInfo(
@@ -71,7 +72,7 @@ def _rewritten(roles: Roles, loop: ast.For) -> list[str]:
     tensors = Tensors(roles)
     if not isinstance(loop.target, ast.Name) or loop.orelse:
         raise Skip("it is not a plain loop over rows")
-    index, whole = loop.target.id, _counted(loop.iter)
+    index, whole = loop.target.id, _rows_looped_over(loop.iter)
     if whole is None:
         raise Skip(f"{unparse(loop.iter)} is not known to be the rows of a tensor")
     made = list(tensors.bindings(whole, loop))
@@ -125,15 +126,12 @@ def _is_no_list(node: ast.expr, tensor: str) -> bool:
     return unparse(node) == tensor
 
 
-def _counted(iterable: ast.expr) -> str | None:
+def _rows_looped_over(iterable: ast.expr) -> str | None:
     """The `x` of `range(x.size(0))`, `range(x.shape[0])` or `range(len(x))`."""
     if not isinstance(iterable, ast.Call) or unparse(iterable.func) != "range" or len(iterable.args) != 1:
         return None
-    for node in ast.walk(iterable.args[0]):
-        if isinstance(node, ast.Name) and node.id != "len":
-            forms = (f"{node.id}.size(0)", f"{node.id}.shape[0]", f"len({node.id})")
-            return node.id if unparse(iterable.args[0]) in forms else None
-    return None
+    counted = whose_rows(iterable.args[0])
+    return counted.id if isinstance(counted, ast.Name) else None
 
 
 def _row(node: ast.expr, index: str) -> str | None:

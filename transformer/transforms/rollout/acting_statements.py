@@ -167,11 +167,11 @@ def _bodies(roles: Roles) -> Iterator[_Place]:
         yield from (
             _Place(m, cls, m.body)
             for m in methods
-            if m in run and m not in left_out and _keeps_its_object(m) and _is_plain(tree, m)
+            if m in run and m not in left_out and _keeps_its_object(m) and _is_flat(tree, m)
         )
     if isinstance(roles.scope, ast.Module):  # --compile replaces a name of the training scope
         functions = (s for s in tree.root.body if isinstance(s, ast.FunctionDef) and s.name not in tree.rebound)
-        yield from (_Place(f, None, f.body) for f in functions if f in run and f not in left_out and _is_plain(tree, f))
+        yield from (_Place(f, None, f.body) for f in functions if f in run and f not in left_out and _is_flat(tree, f))
     block = roles.phases.block
     if not _nests(block):
         yield _Place(roles.scope, None, block[: block.index(roles.phases.learn)])
@@ -183,7 +183,8 @@ def _keeps_its_object(method: ast.FunctionDef) -> bool:
     return own is not None and own not in scope_access(method.body).binds
 
 
-def _is_plain(tree: Tree, function: ast.FunctionDef) -> bool:
+def _is_flat(tree: Tree, function: ast.FunctionDef) -> bool:
+    """Whether only torch.no_grad() decorates a function, and only names read its variables."""
     return all(tree.calls(d, *NO_GRAD) for d in function.decorator_list) and not _nests(function.body)
 
 

@@ -412,7 +412,7 @@ def _may_run(body: Iterable[ast.stmt], known: Mapping[str, bool]) -> Iterator[as
     stack.extend(reversed(list(body)))
     while stack:
         node = stack.pop()
-        asked = _is_none(node.test, known) if isinstance(node, ast.If) else None
+        asked = _value_of_none_test(node.test, known) if isinstance(node, ast.If) else None
         if isinstance(node, ast.If) and asked is not None:
             stack += reversed(node.body if asked else node.orelse)
             continue
@@ -427,7 +427,7 @@ def _may_run(body: Iterable[ast.stmt], known: Mapping[str, bool]) -> Iterator[as
             stack += list(children(node))[::-1]
 
 
-def _is_none(test: ast.expr, known: Mapping[str, bool]) -> bool | None:
+def _value_of_none_test(test: ast.expr, known: Mapping[str, bool]) -> bool | None:
     """The value of `x is None` or `x is not None` for a parameter for which it is known; None for other conditions."""
     none = known.get(_asks_none(test))
     return None if none is None or not isinstance(test, ast.Compare) else none == isinstance(test.ops[0], ast.Is)

@@ -438,7 +438,7 @@ class World:
             return False
         tree = self._roles.tree
         first, text = tree.parents[tree.statement(since)], unparse(since)
-        if not isinstance(first, ast.If) or _is_none(first.test) != text or tree.statement(since) not in first.body:
+        if not isinstance(first, ast.If) or _none_test(first.test) != text or tree.statement(since) not in first.body:
             return False
         stored = [n for n in tree.of(ast.Attribute) if n.attr == since.attr and not isinstance(n.ctx, ast.Load)]
         later = [n for n in stored if tree.statement(n) in first.orelse]
@@ -468,7 +468,7 @@ def _in(name: str) -> str:
     return f" as .{name}" if name.isidentifier() else ""
 
 
-def _is_none(test: ast.expr) -> str | None:
+def _none_test(test: ast.expr) -> str | None:
     """`self.x` in `self.x is None`."""
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Is):
         compared = test.comparators[0]

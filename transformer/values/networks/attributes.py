@@ -262,7 +262,7 @@ class Values:
     def _is_space(self, value: ast.expr, frame: Frame) -> bool:
         origin, where = self.origin(value, frame)
         if isinstance(origin, ast.Name):
-            made = [s.value for s in statements(where.scope.body) if isinstance(s, ast.Assign) and _binds(s, origin.id)]
+            made = _assigned(where.scope.body, origin.id)
             return (
                 bool(made)
                 and not any(isinstance(m, ast.Name) for m in made)
@@ -309,7 +309,7 @@ class Values:
         """The class of this file whose instance a local name is."""
         if not isinstance(value, ast.Name):
             return []
-        made = [s.value for s in statements(frame.scope.body) if isinstance(s, ast.Assign) and _binds(s, value.id)]
+        made = _assigned(frame.scope.body, value.id)
         classes = [self.class_called(m) for m in made]
         return [c for c in classes if c is not None] if len(classes) == 1 else []
 
@@ -429,8 +429,10 @@ def _values_of_dict(value: ast.expr) -> list[ast.expr]:
     return value.values if isinstance(value, ast.Dict) and None not in value.keys else [value]
 
 
-def _binds(stmt: ast.Assign, name: str) -> bool:
-    return any(isinstance(t, ast.Name) and t.id == name for t in stmt.targets)
+def _assigned(body: Sequence[ast.stmt], name: str) -> list[ast.expr]:
+    """The values that assignments give a name as a whole."""
+    made = (s for s in statements(body) if isinstance(s, ast.Assign))
+    return [s.value for s in made if any(isinstance(t, ast.Name) and t.id == name for t in s.targets)]
 
 
 def _value_in_target(target: ast.expr, value: ast.expr, name: str) -> ast.expr | None:

@@ -285,7 +285,7 @@ class Computing:
             return self._same_each_step(test.operand)
         if isinstance(test, ast.Attribute):
             return self._is_own_object(test.value) and test.attr in self._numbers
-        asked = test.left if isinstance(test, ast.Compare) and _is_none(test) else test
+        asked = test.left if isinstance(test, ast.Compare) and _tests_for_none(test) else test
         if isinstance(asked, ast.Name) and asked.id not in self.known and self._has_default(asked.id):
             self.inputs.setdefault(asked.id)
             return True
@@ -404,7 +404,7 @@ def _gives_both(call: ast.Call) -> bool:
     return name in CHOOSING and bool(call.args or call.keywords or not OF["tensor"][name].reduces)
 
 
-def _is_none(test: ast.Compare) -> bool:
+def _tests_for_none(test: ast.Compare) -> bool:
     plain = len(test.ops) == 1 and isinstance(test.ops[0], (ast.Is, ast.IsNot))
     return plain and isinstance(test.comparators[0], ast.Constant) and test.comparators[0].value is None
 
