@@ -64,7 +64,7 @@ UNDERSTOOD: dict[str, tuple[dict[str, str], dict[str, int]]] = {
         below("save({'o': optimizer.state_dict()}, 'x')", "def save(state, path):\n    torch.save(state, path)"),
         {"writes": 1, "reads": 1},
     ),
-    "saved by a name that another function reads something else by": (
+    "saved under a name that another function uses": (
         below(
             "save()\nshow({})",
             "def save():\n    kept = optimizer.state_dict()\n    torch.save(kept, 'x')\n"
@@ -72,7 +72,7 @@ UNDERSTOOD: dict[str, tuple[dict[str, str], dict[str, int]]] = {
         ),
         {"writes": 1, "reads": 1},
     ),
-    "saved by a name that was something else before": (
+    "saved under a name that is used before": (
         below("kept = {}\nprint(kept['o'])\nkept = optimizer.state_dict()\ntorch.save(kept, 'x')"),
         {"writes": 1, "reads": 1},
     ),
@@ -159,7 +159,7 @@ OBSTACLES: dict[str, tuple[dict[str, str], str]] = {
         below("save(*[optimizer.state_dict()])", "def save(state):\n    torch.save(state, 'x')"),
         "reads its state",
     ),
-    "its state under a name that a later turn reads": (
+    "its state under a name read in a later turn": (
         below("if iteration > 1:\n    print(kept)\nkept = optimizer.state_dict()\ntorch.save(kept, 'x')"),
         "reads its state",
     ),

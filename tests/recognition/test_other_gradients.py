@@ -34,14 +34,14 @@ APART = {
     "a loss of its own": STEPS.format("(-penalty * (float(rewards.mean()) - 0.5))"),
     "of numbers": STEPS.format("(penalty * np.mean(b_inds0) * len(infos) * int(x))"),
     "of options": STEPS.format("(penalty * args.gamma)"),
-    "of what carries none": STEPS.format("(penalty * rewards.detach().mean())"),
+    "of values without gradients": STEPS.format("(penalty * rewards.detach().mean())"),
     "through torch": STEPS.format("torch.exp(penalty)"),
     "through a name": "price = penalty * 2\n" + STEPS.format("(price + 1)"),
     "through a method": STEPS.format("penalty.exp()"),
 }
 UNKNOWN = {
     "the network": STEPS.format("(penalty * agent.get_value(obs).mean())"),
-    "a call that is not seen through": STEPS.format("(penalty * make(rewards))"),
+    "a call of unknown code": STEPS.format("(penalty * make(rewards))"),
     "a name that nobody binds": STEPS.format("(penalty * unknown)"),
     "a name that a loop binds": "for factor in (1, 2):\n    pass\n" + STEPS.format("(penalty * factor)"),
 }

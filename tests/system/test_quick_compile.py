@@ -36,7 +36,7 @@ CHANGES = [
         },
     ),
     Variation(
-        "a rate set in the minibatch, from what it was",
+        "a rate set in the minibatch, from its old value",
         {
             "anneal": "",
             "metrics": f"{PARTS['metrics']}\n{KL}{ADAPT.replace('rate', RATE).replace(f'{RATE} = {RATE}', '')}",
@@ -57,7 +57,7 @@ CHANGES = [
         },
     ),
     Variation(
-        "a stored callable that reads what the training loop binds",
+        "a stored callable that reads a name of the training loop",
         {
             "agent": PARTS["agent"]
             .replace("def __init__(self):", "def __init__(self, temperature):")

@@ -82,7 +82,7 @@ NOOPS = [
         at="log_prob(action), agent.critic(obs).d",
     ),
     NoOp(
-        "a gradient of what it draws",
+        "a gradient of its draw",
         held("probs.sample()", "probs.rsample()"),
         "gradients may flow through line {line}",
         at="return action, probs.log_prob(action).d",
@@ -139,7 +139,7 @@ NOOPS = [
         "numpy()[0]",
     ),
     NoOp(
-        "an array that is computed with",
+        "arithmetic with an array",
         deciding(
             DETACHED.replace("    probs", "    obs = torch.as_tensor(obs / 255)\n    probs", 1),
             CALL.replace("(next_obs)", "(next_obs.numpy())"),
@@ -164,7 +164,7 @@ NOOPS = [
         "python_random.Random",
     ),
     NoOp(
-        "a number that may change",
+        "a changing number",
         deciding(DETACHED.replace("(obs)", "(obs, step)", 1), CALL.replace("(next_obs)", "(next_obs, step)")),
         "also passes get_action() step, which is not known to be a tensor",
     ),

@@ -116,7 +116,7 @@ APPLIED = {
         module=OWN + "metadata = {}\n    SCALE = 2.0\n\n    " + STEP.format("self.seen = self.SCALE"),
         make="Own(gym.make(env_id))",
     ),
-    "what is made for each of them": script(factory="seen = []", make="gym.make(env_id, modes=seen)"),
+    "an object made for each of them": script(factory="seen = []", make="gym.make(env_id, modes=seen)"),
     "an option's name for its own": script(
         module=OWN + STEP.format("self.seed = 1"),
         make="Own(gym.make(env_id))",
@@ -176,12 +176,12 @@ HELD_BACK = {
         script(above="level = 1", given="[lambda: gym.make('x', level=level)] * 4", end="level += 1"),
         SHARE,
     ),
-    "a number that training sets anew": (
+    "a number that training rebinds": (
         script(above="level = 1", given="[lambda: gym.make('x', level=level)] * 4", end="level = 2"),
         SHARE,
     ),
     "options that training changes": (script(end="args.env_id = 1"), SHARE),
-    "a default that is shared": (script(given="[lambda seen=[]: gym.make('x', a=seen)] * 4"), SHARE),
+    "a mutable default": (script(given="[lambda seen=[]: gym.make('x', a=seen)] * 4"), SHARE),
     "a run that is logged to": (script(module="import wandb", thunk="wandb.log({})"), SHARE),
     "a decorated function": (script(module="import functools\n\n\n@functools.cache"), SHARE),
     "a name that is taken": (script(above="signal = 1"), "the name signal has another meaning"),

@@ -43,7 +43,7 @@ REWRITES = [
         {**function("b_obs, aux_mb, target"), "value": f"{GATHER}\nupdate_auxiliary(b_obs, aux_mb, target)"},
     ),
     Rewrite(
-        "what is only gathered goes above the call",
+        "code that only gathers goes above the call",
         {**phase("<forward>\n" + GATHER + "\n<rest>"), "forward": FORWARD, "rest": REST},
         {
             **function("b_obs, aux_mb, target"),
@@ -52,7 +52,7 @@ REWRITES = [
         },
     ),
     Rewrite(
-        "what is computed stays where it is",
+        "computations stay where they are",
         {**phase("<forward>\ntarget = b_returns[aux_mb] * 2\n<rest>"), "forward": FORWARD, "rest": REST},
         {
             **function("b_obs, aux_mb, b_returns"),
@@ -84,7 +84,7 @@ REWRITES = [
         },
     ),
     Rewrite(
-        "what is read afterwards is returned without its graph",
+        "results read afterwards are returned without their graphs",
         {**phase(f"{GATHER}\n<train>"), "train": TRAIN, "phase": PHASE + "    print(aux_loss.item())"},
         {
             **function("b_obs, aux_mb, target", "    return aux_loss.detach()\n"),

@@ -134,7 +134,7 @@ REPLACED = [
         also=("policy", "update"),
     ),
     NoOp(
-        "in a helper, by a name that only a run can tell",
+        "in a helper, by a computed name",
         {**PLAIN, "functions": OTHER + PUT, "head": "if iteration == 3:\n    put(Agent, 'get_value', other)"},
         "line {line} sets a name known only at run time",
         at="setattr(owner",

@@ -58,7 +58,7 @@ REWRITES = [
         {**AFTER, **SINGLY, "learn": "if len(mb_inds) < args.minibatch_size:\n    break\n<minibatch>"},
     ),
     Rewrite(
-        "a list that may be empty, and then the script goes on",
+        "a list that may be empty without an error",
         {"report": MEAN.format("clipfracs")},
         {**AFTER, "report": MEAN.format(ONE_BY_ONE)},
     ),
@@ -100,7 +100,7 @@ REWRITES = [
         },
     ),
     Rewrite(
-        "a list whose loop is as long in each turn, by a number of this turn",
+        "a list whose loop has the same length in each turn",
         {"minibatches": edited("minibatches", "range(args.update_epochs)", "range(epochs)"), "head": "epochs = 1 + 1"},
         {**AFTER, "minibatches": edited("minibatches", "range(args.update_epochs)", "range(epochs)")},
     ),
@@ -130,7 +130,7 @@ REWRITES = [
         {**AFTER, **SINGLY},
     ),
     Rewrite(
-        "a result behind what leaves the turn",
+        "a result below a continue",
         {"report": "print(np.mean(clipfracs))\nif iteration > 5:\n    continue\nprint(v_loss.item())"},
         {
             **AFTER,
@@ -225,7 +225,7 @@ NOOPS = [
         at="clipfracs += [",
     ),
     NoOp(
-        "a list, or what is computed of it",
+        "a list, or a mean of it",
         {"report": "print(clipfracs and np.mean(clipfracs), v_loss.item())"},
         STILL,
         at="clipfracs += [",
@@ -263,7 +263,7 @@ NOOPS = [
     ),
     NoOp("read after the epochs", reading("kl = ratio.mean()"), NOTHING, kind="not needed"),
     NoOp("a condition on the number", reading(KL + "\nif kl > 0.1:\n    epoch = 0"), STILL, at="kl = (("),
-    NoOp("a number that steers", reading("coef = 1.0 if ratio.max().item() > 2 else 0.5"), STILL, at="coef = 1.0"),
+    NoOp("a number that decides", reading("coef = 1.0 if ratio.max().item() > 2 else 0.5"), STILL, at="coef = 1.0"),
     NoOp(
         "a class of the script's that can be cast as tensors are",
         reading("far = (meter > 0.1).float().item()", functions=METER, before_loop="meter = Meter()"),
@@ -271,7 +271,7 @@ NOOPS = [
         at="far = (",
     ),
     NoOp(
-        "a number that counts on",
+        "a number that is accumulated",
         reading("ema = 0.9 * ema + 0.1 * ratio.mean().item()", begin=BEGIN + "\nema = 0.0"),
         STILL,
         at="ema = 0.9",

@@ -111,7 +111,7 @@ NOOPS = [
         at="loss.isnan()",
     ),
     NoOp(
-        "a rate that hangs on the loss",
+        "a rate that depends on the loss",
         {"report": 'optimizer.param_groups[0]["lr"] = 1e-3 / (1 + loss.item())'},
         "line {line}: optimizer.param_groups[0]['lr'] may get a different value in each process",
         at="1e-3 / (1",
@@ -123,7 +123,7 @@ NOOPS = [
         at="pow(args.num_envs",
     ),
     NoOp(
-        "what is saved depends on more than a call",
+        "a file that is opened and kept",
         {"report": 'kept = open("kept", "w")'},
         "line {line}: the file belongs to only one process, but more than a call depends on it",
         at="kept = open",

@@ -102,7 +102,7 @@ def test_a_value_of_its_own_waits_too() -> None:
         separate("return self.critic(x)", "return self.critic(x + torch.randn_like(x))", part="agent"),
         {**SEPARATE, "flatten": PARTS["flatten"] + "\nprint(value)"},
     ],
-    ids=["of something else", "used", "changed", "mixes rows", "draws", "read after the rollout"],
+    ids=["of another input", "used", "changed", "mixes rows", "draws", "read after the rollout"],
 )
 def test_a_value_of_its_own_that_cannot_wait(parts: dict[str, str]) -> None:
     step = turn("evaluate-once", script(parts))

@@ -189,8 +189,8 @@ OTHERS = {
         "args": edited("args", "parser.parse_args()", 'parser.parse_args(["--seed", "2"])')
     },
     "no arguments, as in a notebook": {"args": edited("args", "parser.parse_args()", "parser.parse_args(args=[])")},
-    "an object of its own": {"args": edited("args", "parser.parse_args()", "parser.parse_args(None, print)")},
-    "a namespace of its own": {"args": edited("args", "parser.parse_args()", "parser.parse_args(namespace=print)")},
+    "an object of the script": {"args": edited("args", "parser.parse_args()", "parser.parse_args(None, print)")},
+    "a namespace of the script": {"args": edited("args", "parser.parse_args()", "parser.parse_args(namespace=print)")},
     "a dataclass that is given arguments": {**TYRO, "parse": "args = tyro.cli(Args, args=())"},
 }
 

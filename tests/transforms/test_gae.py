@@ -117,7 +117,7 @@ NOOPS = [
         at="def tell",
     ),
     NoOp(
-        "a name that may be unset, where something looks at all names",
+        "a name that may be unset, and a lookup of all names",
         {
             "before_loop": "print(dir())",
             "head": "if iteration > 1:\n    bonus = 0.1",

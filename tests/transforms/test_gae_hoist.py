@@ -325,7 +325,7 @@ REWRITES += [
 
 NOOPS = [
     NoOp(
-        "the branch chooses by what it has chosen",
+        "the branch depends on its earlier choices",
         {"gae": edited("gae", "nextvalues = values[t + 1]", "nextvalues = values[t + 1] * nextnonterminal")},
         "the branch chooses nextvalues by nextnonterminal, which it also chooses",
     ),
@@ -358,7 +358,7 @@ NOOPS = [
         "next_value is not known to be float32",
     ),
     NoOp(
-        "mixed precision under a name of its own",
+        "mixed precision under another name",
         {
             "third_party": "from torch import autocast",
             "agent": PARTS["agent"].replace(
@@ -368,7 +368,7 @@ NOOPS = [
         "is not known to be float32",
     ),
     NoOp(
-        "a function in whose call the network computes in another precision",
+        "a function that is called in another precision",
         {
             "functions": HELPER.replace("last_value, last_done", "obs, last_done"),
             "inside": "last_value = agent.get_value(obs)\n" + INSIDE.replace("\n    ", "\n").strip(),
@@ -525,7 +525,7 @@ REWRITES += [
 ]
 NOOPS += [
     NoOp(
-        "what the loop carries is read after it",
+        "the carried value is read after the loop",
         {"advantages": edited("advantages", "<gae>", "<gae>\nprint(lastgaelam.shape)")},
         "lastgaelam of its last turn is read after it",
     ),

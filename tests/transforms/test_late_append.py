@@ -98,12 +98,12 @@ NOOPS = [
         at="clipfracs += [",
     ),
     NoOp(
-        "read below the step, by what may keep it",
+        "read below the step, by code that may keep it",
         growing(GROWS, below="seen(clipfracs)", third_party="from elsewhere import seen"),
         BEFORE,
     ),
     NoOp(
-        "read below the step, by what keeps it",
+        "read below the step, by code that keeps it",
         growing(
             GROWS,
             below="keep(clipfracs)",
@@ -111,7 +111,7 @@ NOOPS = [
         ),
         BEFORE,
     ),
-    NoOp("made another below the step", growing(GROWS, below="clipfracs = clipfracs[-9:]"), "rebinds it"),
+    NoOp("rebound below the step", growing(GROWS, below="clipfracs = clipfracs[-9:]"), "rebinds it"),
     NoOp(
         "another name",
         growing(GROWS, minibatches=edited("minibatches", "clipfracs = []", "clipfracs = []\nseen = clipfracs")),
@@ -144,7 +144,7 @@ NOOPS = [
         GRAPH,
     ),
     NoOp(
-        "what a call gives",
+        "the result of a call",
         growing("with torch.no_grad():\n    if args.seed:\n        clipfracs += [id(ratio)]"),
         GRAPH,
     ),

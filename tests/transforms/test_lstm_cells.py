@@ -119,7 +119,7 @@ TWO = edited(
 
 REWRITES = [
     Case("cleanrl's", AGENT, (BRANCH,)),
-    Case("with a name for what is kept", steps(KEEP), (ONCE,), strict=True),
+    Case("with a name for the masks", steps(KEEP), (ONCE,), strict=True),
     Case(
         "joined in the result",
         edited(
@@ -243,7 +243,7 @@ NOOPS = [
     ),
     NoOp("another layer", {"agent": used("self.gru = nn.GRU(2, 8)")}, "makes another recurrent layer"),
     NoOp(
-        "another LSTM in a part of the file that does not train",
+        "another LSTM outside of training",
         {"agent": AGENT, "functions": "class Other(nn.Module):\n    layer = nn.LSTM(2, 8)"},
         "makes another recurrent layer",
     ),

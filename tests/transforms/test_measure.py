@@ -119,7 +119,7 @@ NOOPS = [
     ),
     NoOp("no counter", UNCOUNTED, NO_COUNTER),
     NoOp(
-        "a sum that is no counter",
+        "a sum that does not count steps",
         {
             "rollout": edited("rollout", "global_step += args.num_envs", "lengths += 1"),
             "begin": PARTS["begin"] + "\nlengths = np.zeros(args.num_envs)",

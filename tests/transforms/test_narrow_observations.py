@@ -108,7 +108,7 @@ NOOPS = [
         "does more than flatten obs",
     ),
     NoOp(
-        "images that begin as something else",
+        "images that begin with another dtype",
         {**DIVIDING, "begin": edited("begin", "torch.Tensor(envs.reset())", "torch.zeros((args.num_envs, 2))")},
         "may make next_obs from something other than the environment's arrays",
     ),

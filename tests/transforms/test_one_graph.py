@@ -71,11 +71,11 @@ def multiplier(old: str, new: str) -> dict[str, str]:
 
 
 MULTIPLIERS = {
-    "what networks compute": ("* excess)", "* agent.get_value(b_obs).mean())"),
-    "what networks computed before": ("float(b_returns.mean())", "agent.get_value(b_obs).mean()"),
+    "results of networks": ("* excess)", "* agent.get_value(b_obs).mean())"),
+    "earlier results of networks": ("float(b_returns.mean())", "agent.get_value(b_obs).mean()"),
     "the networks' parameters": ("* excess)", "* agent.log_std)"),
     "parameters of the networks": ("[penalty]", "agent.parameters()"),
-    "what a function returns": ("* excess)", "* parse_args())"),
+    "the result of a function": ("* excess)", "* parse_args())"),
 }
 """Passes that may leave the networks gradients, which the update then clears."""
 NOOPS = [
@@ -101,7 +101,7 @@ NOOPS = [
         also=UPDATE,
     ),
     NoOp(
-        "the step hangs on a number of the loop",
+        "the step depends on a number of the loop",
         {**PLAIN, "optimize": edited("optimize", "optimizer.step()", "if epoch:\n    optimizer.step()")},
         "line {line} is not a statement of its own that always runs",
         at="    optimizer.step()",
@@ -172,7 +172,7 @@ NOOPS = [
         also=UPDATE,
     ),
     NoOp(
-        "what is clipped is made in the loop",
+        "the clipped parameters are collected in the loop",
         {**PLAIN, "optimize": edited("optimize", "agent.parameters()", "[p for p in (agent.a, b_obs)][:1]")},
         "line {line} uses agent.a",
         at="[:1]",
@@ -216,7 +216,7 @@ NOOPS = [
         also=UPDATE,
     ),
     NoOp(
-        "passes that overlap, one of them under another condition than what it goes on with",
+        "passes that overlap, under different conditions",
         {
             **PLAIN,
             "optimizer": TWO["optimizer"],

@@ -75,8 +75,8 @@ def is_known(above: str = "", below: str = "", *edits: tuple[str, str], by_name:
         ("", "", (("self.mean = Mean()", "self.mean = make()"),)),
         ("", "", ((HEAD, f"{HEAD}        self = x\n        self.update()\n"),)),
     ],
-    ids=["an attribute", "a name", "self", "a module", "another name", "a parameter", "a comprehension", "others set",
-         "what nothing of it is given to", "a number"],
+    ids=["an attribute", "a name", "self", "a module", "another name", "a parameter", "a comprehension",
+         "other attributes set", "an attribute made by an unknown function", "a number"],
 )  # fmt: skip
 def test_a_method_of_another_class_is_another(above: str, below: str, edits: tuple[tuple[str, str], ...]) -> None:
     assert is_known(above, below, *edits)

@@ -38,7 +38,7 @@ KEPT = {
         "before_loop": SCHEDULER,
         "report": "print(scheduler.get_last_lr())\nscheduler.step()",
     },
-    "a checkpoint is loaded below what prints it": {"before_loop": "optimizer.load_state_dict(optimizer.state_dict())"},
+    "a checkpoint is loaded below a print": {"before_loop": "optimizer.load_state_dict(optimizer.state_dict())"},
     "groups of its own": {
         "optimizer": "optimizer = optim.Adam([{'params': list(agent.actor.parameters()), 'lr': 0.1}, "
         "{'params': agent.critic.parameters()}])",
@@ -131,7 +131,7 @@ NOOPS = [
         at="*= 0.9",
     ),
     noop(
-        "what another thread runs calls what sets the rate",
+        "another thread sets the rate through a function",
         {
             "stdlib": "import threading",
             "closures": f"{ANNEALS}def beside():\n    anneal()\n\n",
@@ -164,9 +164,9 @@ NOOPS = [
         {"optimize": edited("optimize", "optimizer.zero", "loss = loss + len(optimizer.state_dict())\noptimizer.zero")},
         at="len(optimizer.state_dict",
     ),
-    noop("what it calls reads the rate", {"closures": ASKS, "optimize": STOPPED}, at="print(optimizer"),
+    noop("a function that it calls reads the rate", {"closures": ASKS, "optimize": STOPPED}, at="print(optimizer"),
     noop(
-        "what it calls keeps the state",
+        "a function that it calls keeps the state",
         {
             "closures": "states = []\n\n\ndef after():\n    states.append(optimizer.state_dict())\n\n",
             "optimize": STOPPED,
@@ -187,7 +187,7 @@ NOOPS = [
         )
     ),
     noop(
-        "what it calls steps a scheduler",
+        "a function that it calls steps a scheduler",
         {
             "anneal": "",
             "before_loop": f"{SCHEDULER}\n\n\ndef after():\n    scheduler.step()\n\n",

@@ -209,8 +209,8 @@ def test_a_function_moves_what_it_is_given(changes: list[tuple[str, str]]) -> No
         [("rate * s.data)\n", "rate * s.data)\n    print(t)\n")],
         [("        t.data.copy_(", "        print(t)\n        t.data.copy_(")],
     ],
-    ids=["one network", "parts of one", "a shared part", "not known", "a tensor", "what may be one", "another network",
-         "read below", "printed"],
+    ids=["one network", "parts of one", "a shared part", "not known", "a tensor", "a possible network",
+         "another network", "read below", "printed"],
 )  # fmt: skip
 def test_functions_with_other_moves_stay(changes: list[tuple[str, str]]) -> None:
     found = helped(*changes)

@@ -33,7 +33,7 @@ REWRITES = [
         },
     ),
     Rewrite(
-        "what is read afterwards is returned",
+        "names read afterwards are returned",
         {"report": PARTS["report"] + "\nprint(reward, done, step, logprob)"},
         {
             "functions": FUNCTION.replace(
@@ -135,7 +135,7 @@ NOOPS = [
         at="for step in range",
     ),
     NoOp(
-        "a name that only some rollouts set, where it matters whether it is",
+        "a name that only some rollouts set, and a caught NameError",
         {
             "step": PARTS["step"] + "\nif done.any():\n    last = global_step",
             "report": PARTS["report"] + "\ntry:\n    print(last)\nexcept NameError:\n    print('none')",

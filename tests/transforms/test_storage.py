@@ -131,7 +131,7 @@ REWRITES = [
         },
     ),
     Rewrite(
-        "what goes into a network as it is stored is a tensor, wherever it comes from",
+        "a value given to a network unchanged is a tensor",
         {
             "functions": "def observe(x):\n    for _ in range(1):\n        return torch.Tensor(x)\n\n\n",
             "step": edited("step", "torch.Tensor(next_obs).to(device), ", "observe(next_obs), "),
@@ -139,7 +139,7 @@ REWRITES = [
         {**ALL, "step": STORES["step"].replace("torch.Tensor(next_obs).to(device), ", "observe(next_obs), ")},
     ),
     Rewrite(
-        "what goes elsewhere as it is may be changed there",
+        "a value given to other code unchanged may be changed there",
         {"step": edited("step", "action.cpu().numpy()", "action")},
         {
             **ALL,
@@ -148,7 +148,7 @@ REWRITES = [
         },
     ),
     Rewrite(
-        "what the step stored is read in it",
+        "a stored value is read in the same step",
         {"step": PARTS["step"] + READ_BACK},
         {
             **ALL,

@@ -250,7 +250,7 @@ NOOPS = [
         "optimizer: foreach=True accepts a tensor learning rate only if the optimizer is capturable",
     ),
     NoOp(
-        "a tensor, of which a function of the script's has one of the same name that is none",
+        "a tensor, and a number of the same name in a function",
         {
             "functions": "def half(rate):\n    rate = rate / 2\n    return rate\n\n\n",
             "anneal": f"rate = torch.tensor(half(0.1))\n{RATE} = rate",
@@ -259,7 +259,7 @@ NOOPS = [
         at=f"{RATE} = rate",
     ),
     NoOp(
-        "a number of numpy's, which prints and computes otherwise",
+        "a number of numpy",
         {"functions": "def rate_at(t):\n    return np.float32(1 / t)\n\n\n", "anneal": f"{RATE} = rate_at(iteration)"},
         "optimizer: the rate on line {line} may already be a tensor, or numpy's: write float(rate_at(iteration))",
         at=f"{RATE} = rate_at",

@@ -91,7 +91,7 @@ REWRITES = [
         },
     ),
     Rewrite(
-        "what follows the step stays",
+        "code below the step stays",
         {**PLAIN, "learn": "<minibatch>\nprint(loss.item())"},
         {
             "functions": PLAIN_FUNCTION + "        return loss.detach()\n\n\n",
@@ -99,7 +99,7 @@ REWRITES = [
         },
     ),
     Rewrite(
-        "what precedes the tensors stays",
+        "code above the tensors stays",
         {**PLAIN, "learn": "count = len(mb_inds)\nprint(count)\n<minibatch>"},
         {"functions": PLAIN_FUNCTION + "\n\n", "learn": f"count = len(mb_inds)\nprint(count)\n{PLAIN_CALL}"},
     ),

@@ -212,9 +212,9 @@ def test_an_update_whose_loss_reaches_all_is_one_graph(parts: dict[str, str]) ->
     ],
     ids=[
         "one of two functions",
-        "perhaps something unknown",
-        "one that may not",
-        "one that may not, or a layer",
+        "an unknown function",
+        "a function that may lose the gradient",
+        "such a function, or a layer",
         "a lambda",
         "a function within",
     ],

@@ -19,12 +19,12 @@ LATE = {
     "a name": ("first = [lambda: name][0]()", "global name\nname = torch.zeros(1)"),
     "a name among all": ("names = globals()", "global name\nname = 1"),
     "an attribute of any name": ("read = getattr(options, key)", "vars(options)[key] = key"),
-    "what is around": ("two = [once(key), once(box)]\nfor one in two:\n    one()", "two.append(once(options))"),
-    "what is around that": ("two = [twice(key)]\nfor one in two:\n    one()()", "two.append(twice(options))"),
-    "what a copy holds": ("copied = copy.copy(box)", "box.append(torch.zeros(1))"),
-    "what a deep copy holds": ("copied = copy.deepcopy([box])", "box.append([torch.zeros(1)])"),
-    "what a pattern takes apart": ("match box:\n    case [x]:\n        pass", "box.append(torch.zeros(1))"),
-    "what is inside": ("model = nn.Sequential(box[0])(key)", "box.append(nn.Identity())"),
+    "a closure's variable": ("two = [once(key), once(box)]\nfor one in two:\n    one()", "two.append(once(options))"),
+    "a closure's closure": ("two = [twice(key)]\nfor one in two:\n    one()()", "two.append(twice(options))"),
+    "the contents of a copy": ("copied = copy.copy(box)", "box.append(torch.zeros(1))"),
+    "the contents of a deep copy": ("copied = copy.deepcopy([box])", "box.append([torch.zeros(1)])"),
+    "the contents of a pattern": ("match box:\n    case [x]:\n        pass", "box.append(torch.zeros(1))"),
+    "a module's part": ("model = nn.Sequential(box[0])(key)", "box.append(nn.Identity())"),
 }
 """A statement, and a line that changes what it reads."""
 AROUND = """\

@@ -71,7 +71,7 @@ EVALUATED = {
 }
 
 
-@pytest.mark.parametrize("changes", [{}, EVALUATED], ids=["training alone", "an evaluation comes first"])
+@pytest.mark.parametrize("changes", [{}, EVALUATED], ids=["only training", "an evaluation comes first"])
 def test_each_turn_steps_the_environment(tmp_path: Path, changes: dict[str, str]) -> None:
     script = tmp_path / "script.py"
     script.write_text(agent_script(changes))
