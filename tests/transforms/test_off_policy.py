@@ -1040,3 +1040,77 @@ def test_a_default_that_training_changes_is_no_constant() -> None:
 def test_a_backward_pass_inside_another_call_is_found() -> None:
     source = replay(learn=changed("learn", "loss.backward()", "print(loss.backward())"))
     assert "def update(" in made("update", source)
+
+
+SAMPLED = """
+    b_obs, b_next_obs, actions, rewards, dones = columns(rb, args.batch_size)
+    for rows in BatchSampler(SubsetRandomSampler(range(args.batch_size)), 3, DROPS):
+        with torch.no_grad():
+            best = target_network(b_next_obs[rows]).max(dim=1).values
+            goal = rewards[rows].flatten() + args.gamma * best * (1 - dones[rows].flatten())
+        values = q_network(b_obs[rows]).gather(1, (actions[rows] > 0).long()).squeeze(1)
+        loss = F.mse_loss(values, goal)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    if global_step % 10 == 0:
+        print(global_step, loss.item())
+"""
+COLUMNS = """
+class Rows:
+    def __init__(self, kept):
+        self.kept = kept
+
+    def __getitem__(self, rows):
+        print(rows)
+        return self.kept[rows]
+
+
+def columns(rb, count):
+    obs, next_obs, actions, rewards, dones = rb.sample(count)
+    <changed>
+    return obs, next_obs, actions, rewards, dones
+
+
+"""
+
+
+def sampled(drops: str = "False", change: str = "", after: str = "") -> str:
+    """The script with minibatches of a sampler; the names of what they are taken from are arrays elsewhere."""
+    imports = "from torch.utils.data import BatchSampler, SubsetRandomSampler\n\n"
+    columns = COLUMNS.replace("<changed>", change or "assert count")
+    network = imports + columns + textwrap.dedent(PARTS_OF_REPLAY["network"])
+    return replay(network=network, sample="", learn=SAMPLED.replace("DROPS", drops) + after)
+
+
+def test_the_minibatches_of_a_sampler_are_indexed_by_tensors() -> None:
+    source = sampled()
+    step = turn("shuffle", source)
+    assert isinstance(step.outcome, Applied), step.outcome
+    drawn = "torch.randperm(args.batch_size, device=device).split(3)"
+    assert step.after == step.before.replace(
+        "BatchSampler(SubsetRandomSampler(range(args.batch_size)), 3, False)", drawn
+    )
+    assert "torch.compile(update" in turn("compile", source, ("shuffle", "update")).after
+
+
+def test_the_dropped_minibatch_of_a_sampler_stays_dropped() -> None:
+    assert "for rows in b_inds[: args.batch_size // 3 * 3].split(3):" in made("shuffle", sampled("True"))
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"change": "rewards = rewards.numpy()"},  # an array takes no tensor of every device
+        {"change": "dones = Rows(dones)"},
+        {"after": "\n    print(rows)"},
+        {"after": "\n    print(dict(enumerate(rows)))"},
+    ],
+)
+def test_the_minibatches_of_a_sampler_stay_lists(parts: dict[str, str]) -> None:
+    assert "uses rows for more than indexing a tensor" in reason("shuffle", sampled(**parts))
+
+
+def test_other_minibatches_of_stored_steps_are_left_alone() -> None:
+    step = turn("shuffle", replay())
+    assert isinstance(step.outcome, Skipped) and step.outcome.kind == "not needed"

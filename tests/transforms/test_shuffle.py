@@ -327,7 +327,7 @@ NOOPS = [
             ("with a numpy array", "b_parts['steps'] = np.arange(args.batch_size)"),
             ("under another name", "parts = b_parts\nparts['steps'] = np.arange(args.batch_size)"),
             ("that is updated", "b_parts.update(steps=np.arange(args.batch_size))"),
-            ("that is given away", "parse_args.parts = b_parts"),
+            ("that is given away", "__import__('elsewhere').keep(b_parts)"),
         )
     ),
     NoOp(

@@ -507,15 +507,53 @@ def test_reason_is_told_once_of_an_optimizer_that_is_made_twice() -> None:
     assert step.outcome.reason == f"optimizer: line {again} makes it again"
 
 
+OBJECT = """
+class Learner:
+    def __init__(self, agent, args):
+        if args.anneal_lr:
+            self.optimizer = optim.Adam(agent.parameters(), lr=args.learning_rate, eps=1e-5)
+        else:
+            self.optimizer = optim.{kind}(agent.parameters(), lr={rate})
+
+
+"""
+
+
+def one_of_two(kind: str = "Adam", rate: str = "args.learning_rate") -> str:
+    """A script whose optimizer an object makes in one of two branches."""
+    text = script({"functions": OBJECT.format(kind=kind, rate=rate)})
+    made = next(line for line in text.splitlines() if line.strip().startswith("optimizer = optim."))
+    text = text.replace(made, "    learner = Learner(agent, args)")
+    return text.replace(" optimizer.", " learner.optimizer.")
+
+
+def test_an_optimizer_that_one_of_two_branches_makes_gets_one_tensor() -> None:
+    step = turn("tensor-lr", one_of_two())
+    assert isinstance(step.outcome, Applied), step.outcome
+    assert step.after.count("for group in learner.optimizer.param_groups:") == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "rate", "why"),
+    [
+        ("RAdam", "args.learning_rate", "makes it again"),
+        ("Adam", "np.float64(args.learning_rate)", "may already be a tensor, or numpy's"),
+        ("Adam", "args.learning_rate, foreach=True", "foreach=True accepts"),
+    ],
+)
+def test_an_optimizer_stays_as_it_is_if_either_branch_forbids_it(kind: str, rate: str, why: str) -> None:
+    step = turn("tensor-lr", one_of_two(kind, rate))
+    assert isinstance(step.outcome, Skipped), step.after
+    assert why in step.outcome.reason
+
+
 def test_a_wrapped_optimizer_is_told_as_such() -> None:
     wrapper = "class Often(optim.Adam):\n    def __init__(self, inner):\n        self.inner = inner\n\n\n"
     source = script({"functions": wrapper, "copy": "optimizer = Often(optimizer)"})
     step = turn("tensor-lr", source)
     assert isinstance(step.outcome, Skipped), step.after
     line = next(i for i, text in enumerate(source.splitlines(), 1) if "Often(optimizer)" in text)
-    assert step.outcome.reason == (
-        f"optimizer: line {line} wraps it; optimizer: Often is not known to accept a tensor learning rate"
-    )
+    assert step.outcome.reason == f"optimizer: line {line} wraps it"
 
 
 def test_flag_is_read_under_the_name_of_the_training_scope() -> None:

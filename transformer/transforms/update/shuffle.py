@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from transformer.dataflow.access import access
@@ -15,7 +16,7 @@ from transformer.state import State
 from transformer.syntax.query import bind_arguments, calls_method, is_number, names_in, root, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.base import ALL, NotNeeded, Rewrite, Skip, Transform, TransformInfo, skipped, still_left
 from transformer.values.effects.world import World
 from transformer.values.minibatch import makes_sampler
 from transformer.values.tensors import Tensors
@@ -26,7 +27,8 @@ INFO = TransformInfo(
     summary="draw minibatches with torch.randperm on the device instead of shuffling numpy indices",
     applies=(
         "to consecutive slices of one permutation of `range(n)` that are only used to index tensors, if no code that "
-        "may run during training does anything with the random generators but draw from them"
+        "may run during training does anything with the random generators but draw from them; and to lists of "
+        "indices by torch's samplers, whose permutation is the same"
     ),
     safety=(
         "Both draw a uniformly random permutation per epoch and cut it into the same pieces, including a smaller last "
@@ -80,9 +82,11 @@ def apply(state: State) -> Rewrite:
         Skip: the minibatches are not consecutive slices of one shuffled index array.
     """
     tree, roles = state.tree, state.roles
-    sampled = _from_sampler(state)
-    if sampled is not None:
-        return sampled
+    sampled = [loop for loop in _minibatch_loops(roles) if makes_sampler(tree, loop.iter, "BatchSampler")]
+    if sampled:
+        return _from_samplers(state, sampled)
+    if roles.kind == "off-policy":
+        raise NotNeeded("no sampler makes its minibatches")
     found = _match(roles)
     _check_kept(roles, found)
     if found.shuffle is not None:
@@ -113,19 +117,38 @@ SAMPLER = ast.Lambda(ast.arguments([], _TAKEN, None, [], [], None, []), ast.Cons
 """The parameters of BatchSampler."""
 
 
-def _from_sampler(state: State) -> Rewrite | None:
-    """The rewrite without `BatchSampler(SubsetRandomSampler(range(n)), size, drop_last)`; None if it is not there.
+def _minibatch_loops(roles: Roles) -> list[ast.For]:
+    """The innermost `for` loops around the optimizers' steps."""
+    steps = [step for region in roles.phases.regions for step in region.steps]
+    loops = [roles.tree.loops_around(step)[0] for step in steps] if steps else [roles.minibatch_loop]
+    return [loop for loop in dict.fromkeys(loops) if isinstance(loop, ast.For)]
 
-    That sampler draws one torch.randperm(n) from torch's generator, as the replacement does.
+
+def _from_samplers(state: State, loops: Sequence[ast.For]) -> Rewrite:
+    """The rewrite without `BatchSampler(SubsetRandomSampler(range(n)), size, drop_last)`.
+
+    Raises:
+        Skip: no loop over one could be rewritten.
+    """
+    edits, left = Edits(state.source), []
+    for loop in loops:
+        try:
+            _replace_sampler(state.roles, loop, edits)
+        except Skip as skip:
+            left.append(skip)
+    if not edits:
+        raise skipped(left, "")
+    return Rewrite(edits, left=still_left(left))
+
+
+def _replace_sampler(roles: Roles, loop: ast.For, edits: Edits) -> None:
+    """Rewrite a loop over a sampler, which draws one torch.randperm(n) from torch's generator, as its replacement does.
 
     Raises:
         Skip: there is another sampler, or the minibatches are used for more than indexing tensors.
     """
-    tree, roles = state.tree, state.roles
-    loop, text = roles.minibatch_loop, tree.text
-    if not isinstance(loop, ast.For) or not makes_sampler(tree, loop.iter, "BatchSampler"):
-        return None
-    call = loop.iter
+    tree = roles.tree
+    text, call = tree.text, loop.iter
     assert isinstance(call, ast.Call)
     bound = bind_arguments(SAMPLER, call)
     if bound is None or not isinstance(loop.target, ast.Name) or loop.orelse:
@@ -152,9 +175,8 @@ def _from_sampler(state: State) -> Rewrite | None:
     for node in tree.nodes:
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) and roles.is_ours(node):
             ours = tree.scope_of(node) is not roles.scope or loop in tensors.bindings(name, tree.statement(node))
-            if ours and not _is_index(tree, tensors, node):
+            if ours and not _is_index(roles, node):
                 raise Skip(f"line {node.lineno} uses {name} for more than indexing a tensor")
-    edits = Edits(state.source)
     device = f", device={roles.device}" if roles.device else ""
     size, chunk = text(whole.args[0]), text(given["batch_size"])
     drawn = f"torch.randperm({size}{device})"
@@ -164,9 +186,8 @@ def _from_sampler(state: State) -> Rewrite | None:
         indices = tree.names.fresh("b_inds")
         edits.before(loop, f"{indices} = {drawn}")
         edits.substitute(loop.iter, f"{indices}[: {size} // {chunk} * {chunk}].split({chunk})")
-        return Rewrite(edits)
-    edits.substitute(loop.iter, f"{drawn}.split({chunk})")
-    return Rewrite(edits)
+    else:
+        edits.substitute(loop.iter, f"{drawn}.split({chunk})")
 
 
 def _check_not_seeded(roles: Roles) -> None:
@@ -389,7 +410,7 @@ def _check_uses(roles: Roles, found: Pattern) -> list[ast.Call]:
             if node.id == found.minibatch:
                 if found.shuffle is None or found.on_device:
                     continue
-                if _is_index(tree, tensors, node):
+                if _is_index(roles, node):
                     continue
                 if grid := _grid(roles, tensors, node):
                     grids.append(grid)
@@ -402,12 +423,14 @@ def _check_uses(roles: Roles, found: Pattern) -> list[ast.Call]:
     return list(dict.fromkeys(grids))
 
 
-def _is_index(tree: Tree, tensors: Tensors, node: ast.Name) -> bool:
+def _is_index(roles: Roles, node: ast.Name) -> bool:
     """Whether a use of minibatch indices works with a tensor too: indexing one, or taking their number."""
+    tree, world = roles.tree, roles.get(World)
     parent = tree.parents[node]
     indexed = _indexed(tree, node)
     if indexed is not None:
-        return tensors.tensor(indexed.value)
+        found = world.reaching(indexed.value)
+        return roles.get(Tensors).tensor(indexed.value) or (world.are_tensors(found) and world.is_known(found))
     if isinstance(parent, ast.Call):
         made = tree.calls(parent, "torch.as_tensor") and parent.args[:1] == [node]  # converts the indices to a tensor
         return made or ast.unparse(parent.func) == "len"
@@ -459,9 +482,9 @@ def _grid(roles: Roles, tensors: Tensors, node: ast.Name) -> ast.Call | None:
             if tree.scope_of(use) is not roles.scope:
                 if roles.is_ours(use):
                     return None
-            elif stmt in tensors.bindings(use.id, tree.statement(use)) and not _is_index(tree, tensors, use):
+            elif stmt in tensors.bindings(use.id, tree.statement(use)) and not _is_index(roles, use):
                 return None
     return call
 
 
-TRANSFORM = Transform(INFO, apply)
+TRANSFORM = Transform(INFO, apply, ALL)

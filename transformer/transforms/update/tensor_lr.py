@@ -68,23 +68,24 @@ def apply(state: State) -> Rewrite:
     """
     edits = Edits(state.source)
     notes: list[str] = []
-    reasons = dict[str, None]()  # each reason once: an optimizer made in many places has one name
+    reasons = list[str]()
     steady, shared = set[str](), set[ast.AST]()
     constant: list[str] = []
     history = replace(state.history, capturable=bool(state.roles.optimizers))
-    for optimizer in state.roles.optimizers:
+    names = dict.fromkeys(o.name for o in state.roles.optimizers)
+    for name in names:
         try:
-            history = _edit(state, edits, history, optimizer, shared, notes, constant)
-            steady.add(optimizer.name)
+            history = _edit(state, edits, history, kept_optimizers.making(state.roles, name), shared, notes, constant)
+            steady.add(name)
         except Skip as skip:
             history = replace(history, capturable=False)
-            reasons[f"{optimizer.name}: {skip}"] = None
+            reasons.append(f"{name}: {skip}")
     history = replace(history, steady_rates=frozenset(steady))
     told = [*([f"{', '.join(constant)}: {CONSTANT}"] if constant else []), *notes]
     if not edits:
         kind = NotNeeded if told and not reasons else Skip
-        raise kind("; ".join([*reasons] or told) or "no optimizer made by torch.optim was found", history)
-    if constant and len(constant) + len(reasons) == len(state.roles.optimizers):  # no rate became a tensor
+        raise kind("; ".join(reasons or told) or "no optimizer made by torch.optim was found", history)
+    if constant and len(constant) + len(reasons) == len(names):  # no rate became a tensor
         return Rewrite(edits, history, tuple(notes), tuple(reasons), brief="--compile: optimizers count in float64")
     return Rewrite(edits, history, tuple(told), tuple(reasons))
 
@@ -93,28 +94,30 @@ def _edit(
     state: State,
     edits: Edits,
     history: History,
-    optimizer: Optimizer,
+    made_as: Sequence[Optimizer],
     shared: set[ast.AST],
     notes: list[str],
     constant: list[str],
 ) -> History:
     """Edit one optimizer, and once what it shares with others; returns what later transforms need to know.
 
-    Notes for the reader are added to `notes`, and the optimizer's name to `constant` if its rate never changes.
+    `made_as` has all that are made under its name, of which a run makes one. Notes for the reader are added to `notes`,
+    and the optimizer's name to `constant` if its rate never changes.
 
     Raises:
         Skip: its learning rate stays a float.
     """
     tree, roles = state.tree, state.roles
+    optimizer, inside = made_as[0], set(walk(roles.outermost))
+    elsewhere = all(tree.scope_of(one.stmt) is not roles.scope for one in made_as)
+    counting = optimizer.kind in COUNTING
+    if len(made_as) > 1 and not (elsewhere and kept_optimizers.made_once(roles, optimizer.name)):
+        wrapped = optimizer.name in map(tree.text, made_as[1].call.args)
+        raise Skip(f"line {made_as[1].stmt.lineno} {'wraps it' if wrapped else 'makes it again'}")
     if optimizer.kind not in TENSOR_LR:
         kind = optimizer.kind or tree.text(optimizer.call.func)
         raise Skip(f"{kind} is not known to accept a tensor learning rate")
-    elsewhere, counting = tree.scope_of(optimizer.stmt) is not roles.scope, optimizer.kind in COUNTING
-    same_name = kept_optimizers.making(roles, optimizer.name)
-    if len(same_name) > 1 and not (elsewhere and kept_optimizers.made_once(roles, optimizer.name)):
-        wrapped = optimizer.name in map(tree.text, same_name[1].call.args)
-        raise Skip(f"line {same_name[1].stmt.lineno} {'wraps it' if wrapped else 'makes it again'}")
-    if any(n is optimizer.stmt for n in walk(roles.outermost)):
+    if any(one.stmt in inside for one in made_as):
         raise Skip("it is made in the training loop")
     if elsewhere:
         if counting:
@@ -122,10 +125,11 @@ def _edit(
         if _is_left_alone(roles, optimizer):
             constant.append(optimizer.name)
             return replace(history, capturable=False)
-        why = kept_optimizers.obstacle(roles, optimizer, (roles.outermost,), exact=False)
-        if why is not None:
-            raise Skip(f"it is made in a function, and {why}")
-    given = {k.arg for k in optimizer.call.keywords}
+        for one in made_as:
+            why = kept_optimizers.obstacle(roles, one, (roles.outermost,), exact=False)
+            if why is not None:
+                raise Skip(f"it is made in a function, and {why}")
+    given = {k.arg for one in made_as for k in one.call.keywords}
     if None in given:
         raise Skip("its arguments are passed as **keywords")
     uses = RateUses(roles, optimizer.name)
@@ -142,7 +146,6 @@ def _edit(
         raise Skip(f"line {made.lineno} prints the optimizer")
     if counting and uses.loads:
         raise Skip(f"line {uses.loads[0].lineno} loads its step count, which {optimizer.kind} needs in float64")
-    inside = set(walk(roles.outermost))
     replaced = any(stmt in inside for stmt in uses.loads)  # by tensors other than those in a graph
     device = roles.device if not elsewhere else None
     # On a CPU, the device of a script without one, step() rejects capturable optimizers
@@ -164,7 +167,8 @@ def _edit(
             edits.after(made, render("tensor_lr", **loaded, changing=False))
         constant.append(optimizer.name)
         return history
-    given_rates = [*optimizer.call.args[1:2], *(k.value for k in optimizer.call.keywords if k.arg == "lr")]
+    calls = [one.call for one in made_as]
+    given_rates = [a for c in calls for a in (*c.args[1:2], *(k.value for k in c.keywords if k.arg == "lr"))]
     for value in (*given_rates, *(stmt.value for stmt, _ in (*uses.writes, *uses.others))):
         if _may_be_tensor(roles, value, uses.reads):
             spelled = tree.text(value)
@@ -176,7 +180,7 @@ def _edit(
     for _, target in (*uses.writes, *uses.others):
         if any(isinstance(n, (ast.Call, ast.NamedExpr, ast.Await)) for n in walk(target)):
             raise Skip(f"line {target.lineno} computes the target of the rate, which must not be evaluated twice")
-    if any(k.arg == "foreach" for k in optimizer.call.keywords):
+    if "foreach" in given:
         raise Skip("foreach=True accepts a tensor learning rate only if the optimizer is capturable")
     # What the script prints of it must stay a float
     in_update = _in_update(roles)
