@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from transformer.facts.lookups import ANSWERING, ATTRIBUTES, OF_CALLER, VARIABLES, lookups
 from transformer.syntax.options import holds_options
-from transformer.syntax.query import asked_name, parameters, statements, walk
+from transformer.syntax.query import asked_name, last_written, parameters, statements, walk
 from transformer.syntax.tree import Scope, Tree
 
 
@@ -17,14 +17,14 @@ def texts_of(tree: Tree) -> set[str]:
     return {n.value for n in tree.of(ast.Constant) if isinstance(n.value, str)}
 
 
-def names_in(node: ast.AST) -> set[str | None]:
+def identifiers(node: ast.AST) -> set[str | None]:
     """The names in a node itself."""
     return {getattr(node, field, None) for field in ("id", "attr", "name", "arg")}
 
 
 def fresh_member(tree: Tree, wanted: str) -> str:
     """A name for a method that no variable, attribute, keyword argument or text has: the latter may set attributes."""
-    taken = {name for node in tree.nodes for name in names_in(node)} | texts_of(tree)
+    taken = {name for node in tree.nodes for name in identifiers(node)} | texts_of(tree)
     name = tree.names.fresh(wanted)
     while name in taken:
         name = tree.names.fresh(wanted)
@@ -165,11 +165,6 @@ def _is_called_outside(tree: Tree, name: ast.Name, function: ast.FunctionDef) ->
     call = tree.parents[name]
     called = isinstance(call, ast.Call) and call.func is name
     return called and name.id in OF_CALLER and function not in tree.ancestors(name)
-
-
-def last_written(node: ast.Name | ast.Attribute) -> str:
-    """A name, or the last part of `x.y.z`."""
-    return node.id if isinstance(node, ast.Name) else node.attr
 
 
 def _leads_to_variables(tree: Tree, node: ast.Name | ast.Attribute) -> bool:

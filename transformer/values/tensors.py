@@ -404,7 +404,7 @@ class Tensors:
             return False
         self._entered.append(function)
         try:
-            results = inlined(function, call)
+            results = results_of(function, call)
             if place is not None:
                 parts = [r.elts if isinstance(r, ast.Tuple) else [] for r in results]
                 results = [p[place] if len(p) == count else ast.Constant(None) for p in parts]
@@ -427,7 +427,7 @@ def _is_empty(value: ast.expr) -> bool:
     return ast.unparse(value) in ("{}", "dict()")
 
 
-def inlined(function: ast.FunctionDef, call: ast.Call) -> list[ast.expr]:
+def results_of(function: ast.FunctionDef, call: ast.Call) -> list[ast.expr]:
     """The values that a function returns, with a call's arguments substituted; None for each local variable.
 
     Nothing if the arguments are passed in a way that is not understood, or if it may return no value.

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from transformer.dataflow.access import access, scope_access
-from transformer.dataflow.name_lookups import last_written
 from transformer.facts.libraries import library_does, role
 from transformer.recognition.changes import Changes, sets_by_text
 from transformer.recognition.learning_rate import changed_options
@@ -18,6 +17,7 @@ from transformer.syntax.imports import add_imports
 from transformer.syntax.options import holds_options
 from transformer.syntax.query import (
     calls_method,
+    last_written,
     names_in,
     pairwise,
     parameters,

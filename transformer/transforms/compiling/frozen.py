@@ -166,10 +166,10 @@ def _is_apart(roles: Roles, optimizer: Optimizer, network: str) -> bool:
     world = roles.get(World)
     uses = (n for n in roles.tree.of(ast.Attribute) if unparse(n) == network)
     parts = world.reach({t for n in uses for t in world.of(n)})
-    return world.is_known(parts) and parts.isdisjoint(world.reach({t for v in given(optimizer) for t in world.of(v)}))
+    return world.is_known(parts) and parts.isdisjoint(world.reach({t for v in sources(optimizer) for t in world.of(v)}))
 
 
-def given(optimizer: Optimizer) -> Iterator[ast.expr]:
+def sources(optimizer: Optimizer) -> Iterator[ast.expr]:
     """The objects from which an optimizer takes parameters: `actor` and `std` for `[*actor.parameters(), std]`."""
     for part in (*optimizer.call.args, *(k.value for k in optimizer.call.keywords)):
         yield from _held(part)

@@ -14,7 +14,7 @@ from transformer.dataflow.grad_mode import without_gradients
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import names_in, parameters, root, statements, unparse, walk
 from transformer.transforms.base import Skip
-from transformer.transforms.compiling.frozen import given
+from transformer.transforms.compiling.frozen import sources
 from transformer.values.effects.graphs import LEAVES
 from transformer.values.effects.recorded import Recorded
 from transformer.values.effects.world import World
@@ -53,7 +53,7 @@ def read_with_graph(
         recorded_reads.add(text)
         leaves = {t for thing in computed for t in recorded.leaves(thing)}
         owners = {name for call in _passes_back(roles, update, node, passes) for name in passes[call]}
-        held = {t for o in roles.optimizers if o.name in owners for v in given(o) for t in world.reach(world.of(v))}
+        held = {t for o in roles.optimizers if o.name in owners for v in sources(o) for t in world.reach(world.of(v))}
         if not leaves.isdisjoint(held):
             raise Skip(
                 f"line {node.lineno} reads {text}, which is computed with a graph outside of {update.name}(): "

@@ -6,7 +6,7 @@ import ast
 
 import libcst as cst
 
-from transformer.dataflow.name_lookups import fresh_member, looks_at_methods, names_in, texts_of
+from transformer.dataflow.name_lookups import fresh_member, identifiers, looks_at_methods, texts_of
 from transformer.state import State
 from transformer.syntax.query import walk
 from transformer.syntax.rewrite import Edits
@@ -23,7 +23,7 @@ def with_plain_names(state: State, function: ast.FunctionDef) -> State | None:
         return None
     edits, renamed = Edits(state.source), dict[ast.FunctionDef, str]()
     for name in dict.fromkeys(n.attr for n in walk(function) if isinstance(n, ast.Attribute) and is_private(n.attr)):
-        uses = [n for n in tree.nodes if name in names_in(n)]
+        uses = [n for n in tree.nodes if name in identifiers(n)]
         made = [n for n in uses if isinstance(n, ast.FunctionDef) and n in cls.body and not n.decorator_list]
         read = [n for n in uses if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load)]
         own = all(next((o for o in tree.ancestors(n) if isinstance(o, ast.ClassDef)), None) is cls for n in uses)

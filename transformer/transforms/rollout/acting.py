@@ -19,8 +19,8 @@ from transformer.transforms.rollout.policy import (
     acting_callee,
     calls_before_update,
     is_own_method,
+    network_name,
     records_nothing,
-    root,
 )
 from transformer.values.effects.graphs import Graphs
 from transformer.values.networks.without_gradients import differs
@@ -73,7 +73,7 @@ def apply(state: State) -> Rewrite:
     bare = [c for c in calls if not records_nothing(roles, c)]
     if not bare:
         raise NotNeeded("the actions are already chosen under torch.no_grad()")
-    network = root(callee)
+    network = network_name(callee)
     made = [call for _, value in roles.assignments(network) if (call := tree.constructor(value)) is not None]
     if len(made) != 1 or network in roles.variant:
         raise Skip(f"{network} is not made once, of a class of this file")

@@ -75,7 +75,7 @@ def apply(state: State) -> Rewrite:
     edits, policy = Edits(state.source), tree.names.fresh("policy")
     for call in calls:
         edits.substitute(call.func, policy)
-    edits.after(_last_setup(roles, root(callee)), f"{policy} = {ast.unparse(callee)}")
+    edits.after(_last_setup(roles, network_name(callee)), f"{policy} = {ast.unparse(callee)}")
     tensors = roles.get(Tensors)
     others = tuple(
         ast.unparse(value) for call in calls for value in arguments(call) if not is_tensor(tree, tensors, value)
@@ -125,11 +125,11 @@ def calls_before_update(roles: Roles) -> list[ast.Call]:
     """Calls of trained networks or their methods in the rollout and the advantages."""
     p = roles.phases
     nodes = (n for stmt in p.acting for n in walk(stmt))
-    found = [n for n in nodes if isinstance(n, ast.Call) and root(n.func) in roles.modules]
+    found = [n for n in nodes if isinstance(n, ast.Call) and network_name(n.func) in roles.modules]
     return sorted(found, key=lambda c: (c.lineno, c.col_offset))
 
 
-def root(callee: ast.expr) -> str:
+def network_name(callee: ast.expr) -> str:
     """The network's name in `agent` and in `agent.method`; "" for anything else."""
     value = callee.value if isinstance(callee, ast.Attribute) else callee
     return value.id if isinstance(value, ast.Name) else ""
@@ -139,7 +139,7 @@ def acting_callee(roles: Roles) -> ast.expr | None:
     """The callee whose result reaches the environment's step."""
     for value in deciding_values(roles):
         for call in walk(value) if roles.kind == "off-policy" else (value,):
-            if isinstance(call, ast.Call) and root(call.func) in roles.modules:
+            if isinstance(call, ast.Call) and network_name(call.func) in roles.modules:
                 return call.func
     return None
 
@@ -186,7 +186,7 @@ def _check_constant(roles: Roles, callee: ast.expr) -> None:
         Skip: this is not known.
     """
     tree = roles.tree
-    network = root(callee)
+    network = network_name(callee)
     if network in roles.variant:
         raise Skip(f"the training loop binds {network}")
     bound = [n for n in tree.of(ast.Name) if n.id == network and not isinstance(n.ctx, ast.Load)]

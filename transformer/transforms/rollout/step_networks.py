@@ -12,7 +12,7 @@ from transformer.syntax.query import is_none, parameters, walk
 from transformer.syntax.rewrite import Edits
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.extraction import define, top_level
-from transformer.transforms.rollout.policy import acting_callee, is_tensor, records_nothing, root
+from transformer.transforms.rollout.policy import acting_callee, is_tensor, network_name, records_nothing
 from transformer.values.effects.graphs import Graphs
 from transformer.values.networks.computing import Sealed
 from transformer.values.tensors import Tensors
@@ -72,7 +72,7 @@ def apply(state: State) -> Rewrite:
 def _calls_per_step(roles: Roles) -> list[ast.Call]:
     """The calls of trained networks that every step makes, except those that choose the actions."""
     steps, acting = roles.phases.steps[:1] or roles.phases.acting, acting_callee(roles)
-    found = [n for s in steps for n in walk(s) if isinstance(n, ast.Call) and root(n.func) in roles.modules]
+    found = [n for s in steps for n in walk(s) if isinstance(n, ast.Call) and network_name(n.func) in roles.modules]
     other = [c for c in found if acting is None or ast.unparse(c.func) != ast.unparse(acting)]
     return sorted((c for c in other if _always_runs(roles, c)), key=lambda c: (c.lineno, c.col_offset))
 
@@ -109,7 +109,7 @@ def _inputs(roles: Roles, call: ast.Call) -> list[str]:
         Skip: the call may do more than compute with them.
     """
     tree, callee, line = roles.tree, ast.unparse(call.func), f"line {call.lineno}"
-    network, owner, sealed = root(call.func), _owner(roles, root(call.func)), roles.get(Sealed)
+    network, owner, sealed = network_name(call.func), _owner(roles, network_name(call.func)), roles.get(Sealed)
     above = all(stmt in roles.setup or _is_above(roles, stmt) for stmt, _ in roles.assignments(network))
     if owner is None or network in roles.variant or not above:
         raise Skip(f"{line} calls {callee}(), which is not made once above the training loop, of a class of this file")

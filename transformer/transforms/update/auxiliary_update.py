@@ -16,7 +16,7 @@ from transformer.syntax.tree import Loop, Tree
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.extraction import extract, signature
 from transformer.values.effects.world import World
-from transformer.values.tensors import Tensors, inlined
+from transformer.values.tensors import Tensors, results_of
 
 INFO = TransformInfo(
     name="auxiliary-update",
@@ -157,7 +157,7 @@ def _only_gathers(tree: Tree, node: ast.expr) -> bool:
             return node.func.attr in GATHERING and _only_gathers(tree, node.func.value)
         function = tree.function_called(node)
         body = [s for s in function.body if not _is_docstring(s)] if function else []
-        results = inlined(function, node) if function and len(body) == 1 else []
+        results = results_of(function, node) if function and len(body) == 1 else []
         return bool(results) and all(_only_gathers(tree, r) for r in results)
     if isinstance(node, (ast.Subscript, ast.Slice, ast.Tuple, ast.List, ast.Starred, ast.UnaryOp)):
         return all(_only_gathers(tree, n) for n in children(node) if isinstance(n, ast.expr))
