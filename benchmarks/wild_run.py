@@ -142,7 +142,7 @@ def run_compiled(
         args = tuple(options(text, setting.args))
         original = Run(path, args, as_run(text, setting), timeout=2 * LIMIT, together=tuple(together))
         try:
-            task = Task(original, as_run(converted, setting), iterations=ITERATIONS + 1, up_to=COMPILED)
+            task = Task(original, as_run(converted, setting), up_to=COMPILED)
             checks = verify(task).checks
         except (CannotVerify, RunFailed, OSError) as failed:
             return "not run", str(failed)
