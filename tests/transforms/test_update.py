@@ -103,6 +103,53 @@ REWRITES = [
         {**PLAIN, "learn": "count = len(mb_inds)\nprint(count)\n<minibatch>"},
         {"functions": PLAIN_FUNCTION + "\n\n", "learn": f"count = len(mb_inds)\nprint(count)\n{PLAIN_CALL}"},
     ),
+    *(
+        Rewrite(
+            f"what only a del reads is no result: {title}",
+            {**PLAIN, "learn": f"<minibatch>\n{before}"},
+            {"functions": PLAIN_FUNCTION + returned, "learn": f"{call}{after}"},
+        )
+        for title, before, returned, call, after in (
+            ("all of it", "del ratio, loss", "\n\n", PLAIN_CALL, ""),
+            (
+                "a tuple",
+                "# Free memory\ndel (ratio, mb_inds, loss)",
+                "\n\n",
+                PLAIN_CALL,
+                "\n# Free memory\ndel mb_inds",
+            ),
+            ("in a block", "if iteration > 1:\n    del ratio", "\n\n", PLAIN_CALL, "\nif iteration > 1:\n    pass"),
+            (
+                "but what else is read",
+                "print(loss.item())\ndel ratio, loss",
+                "        return loss.detach()\n\n\n",
+                f"loss = {PLAIN_CALL}",
+                "\nprint(loss.item())\ndel loss",
+            ),
+            (
+                "but an item of it",
+                "del _[0], ratio",
+                "        return _.detach()\n\n\n",
+                f"_ = {PLAIN_CALL}",
+                "\ndel _[0]",
+            ),
+            (
+                "with a comment in it",
+                "del loss  # free it",
+                "        return loss.detach()\n\n\n",
+                f"loss = {PLAIN_CALL}",
+                "\ndel loss  # free it",
+            ),
+        )
+    ),
+    Rewrite(
+        "what is deleted is returned where the script asks what is bound",
+        {**PLAIN, "learn": "<minibatch>\ndel loss", "report": "if iteration < 0:\n    raise NameError(iteration)"},
+        {
+            "functions": PLAIN_FUNCTION + "        return loss.detach()\n\n\n",
+            "learn": f"loss = {PLAIN_CALL}\ndel loss",
+        },
+    ),
     Rewrite(
         "results under no_grad need no detaching",
         {

@@ -17,6 +17,7 @@ import libcst as cst
 
 from transformer.dataflow.access import access, scope_access
 from transformer.dataflow.assignment import Assignment
+from transformer.dataflow.bindings import variables
 from transformer.dataflow.closures import (
     functions_in,
     is_used_up,
@@ -96,7 +97,7 @@ def signature(
     flow.after(scope.body, given)
     at_entry = flow.before[begin] | scope_access(above).binds
     bound = Assignment(once).after(region) or frozenset()
-    results = binds & live
+    results = (binds & live) - only_deleted(tree, scope, region).keys()
     perhaps = frozenset(n for n in results if n not in bound)
     params = (reads & (binds | variant)) | perhaps
     never = sorted(n for n in perhaps - at_entry if scope is roles.scope and _is_set_or_never(roles, n, region, binds))
@@ -137,12 +138,53 @@ def _begins_in_loop(roles: Roles, name: str) -> bool:
     for node in tree.nodes:
         if isinstance(node, (ast.Global, ast.Nonlocal)) and name in node.names:
             return False
-        if isinstance(node, ast.Name) and node.id in ("NameError", "UnboundLocalError", "locals", "globals", "dir"):
-            return False
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Del):
             return False
-    once = not tree.loops_around(roles.outermost)
+    once = not tree.loops_around(roles.outermost) and not _asks_what_is_bound(tree)
     return once and name not in elsewhere | set(dir(builtins)) and name not in tree.imports
+
+
+def _asks_what_is_bound(tree: Tree) -> bool:
+    """Whether a script may tell an unbound name from a bound one, and go on."""
+    return any(n.id in ("NameError", "UnboundLocalError", "locals", "globals", "dir") for n in tree.of(ast.Name))
+
+
+def only_deleted(tree: Tree, scope: Scope, region: Sequence[ast.stmt]) -> dict[str, list[ast.Name]]:
+    """Names that a region binds and that code outside does nothing with but delete, with where it does."""
+    inside, found = {n for stmt in region for n in walk(stmt)}, dict[str, list[ast.Name]]()
+    deleted = {n.id for stmt in tree.of(ast.Delete) for n in walk(stmt) if isinstance(n, ast.Name)}
+    if not deleted or _asks_what_is_bound(tree):
+        return {}
+    lines, owners = tree.code.splitlines(), variables(tree)
+    for node in tree.of(ast.Name):
+        if node.id in deleted and node not in inside and owners.owner_of(node) is scope:
+            found.setdefault(node.id, []).append(node)
+    binds = scope_access(region).binds
+    return {
+        name: nodes
+        for name, nodes in found.items()
+        if name in binds and all(isinstance(n.ctx, ast.Del) for n in nodes)
+        # The comments in a statement would go with it
+        if not any("#" in line for n in nodes for line in _lines(lines, tree.statement(n)))
+    }
+
+
+def _lines(lines: Sequence[str], stmt: ast.stmt) -> Sequence[str]:
+    return lines[stmt.lineno - 1 : stmt.end_lineno]
+
+
+def _delete_less(tree: Tree, edits: Edits, names: Mapping[str, Sequence[ast.Name]]) -> None:
+    """Take names that are no longer bound out of the statements that delete them."""
+    for stmt in dict.fromkeys(tree.statement(n) for nodes in names.values() for n in nodes):
+        assert isinstance(stmt, ast.Delete)
+        targets = [e for t in stmt.targets for e in (t.elts if isinstance(t, (ast.Tuple, ast.List)) else [t])]
+        kept = [tree.text(t) for t in targets if not (isinstance(t, ast.Name) and t.id in names)]
+        if kept:
+            edits.replace(stmt, f"del {', '.join(kept)}")
+        elif not all(isinstance(other, ast.Delete) for other in tree.block(stmt)):
+            edits.remove(stmt)
+        else:
+            edits.replace(stmt, "pass")
 
 
 def set_first(roles: Roles, edits: Edits, sig: Signature) -> None:
@@ -303,6 +345,7 @@ def extract(
     if sig.results:
         call = f"{', '.join(sig.results)} = {call}"
     set_first(roles, edits, sig)
+    _delete_less(tree, edits, only_deleted(tree, roles.scope, region))
     _rejoin(state, edits, region, indent + 4 - region[0].col_offset)
     edits.before(region[0], [edits.move(stmt) for stmt in above])
     lines: list[Line] = [edits.move(region[0], call), *(edits.move(stmt) for stmt in region[1:])]
