@@ -51,11 +51,12 @@ values[step] = value.detach().view(-1)
         {"functions": "def plain(x):\n    return x.detach()\n", "record": RECORD.replace(".detach()", "").replace(
             "= logprob", "= plain(logprob)")},
         {"before_loop": "optimizer.register_step_post_hook(lambda *x: print('stepped'))"},
+        {"third_party": "import gymnasium as gym", "before_loop": "resets = gym.vector.AutoresetMode.SAME_STEP"},
         {"functions": "class Own(optim.Adam):\n    def __init__(self, *args, **options):\n        "
                       "super().__init__(*args, **options)\n        self._optimizer_step_pre_hooks = {}\n"},
     ],
     ids=["detach", "tolist", "data", "a distribution", "a name in the method", "a list", "Python's random numbers",
-         "a function", "a hook of the optimizer", "hooks that a class of optimizers sets"],
+         "a function", "a hook of the optimizer", "an environment's mode", "hooks that a class of optimizers sets"],
 )  # fmt: skip
 def test_acting_on_policy(parts: dict[str, str]) -> None:
     step = acting(**parts)
@@ -97,6 +98,8 @@ KEPT_GRAPH = "actions[step] = action\n" + "logprobs[step] = logprob"
         {"before_loop": "nn.modules.module.register_module_full_backward_hook(lambda *x: None)"},
         {"before_loop": "optimizer.register_step_post_hook(lambda *x: print(logprob))"},
         {"before_loop": "torch.autograd.graph.saved_tensors_hooks(print, print).__enter__()"},
+        {"stdlib": "from torch.overrides import TorchFunctionMode as Watch", "before_loop": "Watch().__enter__()"},
+        {"third_party": "import strange", "before_loop": "strange.CountingMode().__enter__()"},
         {"functions": "def shown(x):\n    print(x)\n", "record": RECORD + "\nshown(logprob)"},
         {"functions": "class Kept:\n    pass\n\nlast = Kept()\n",
          "record": RECORD + "\nlast.value = value\nprint(last.value)"},

@@ -7,7 +7,7 @@ import re
 
 from transformer.dataflow.access import access
 from transformer.dataflow.own_compiling import own_compiling
-from transformer.facts.libraries import library_does
+from transformer.facts.libraries import library_does, role
 from transformer.facts.torch_api import NO_GRAPH
 from transformer.recognition.roles import Roles
 from transformer.state import State
@@ -97,7 +97,9 @@ def _seen_from_outside(roles: Roles) -> ast.expr | None:
             if node.attr in ("forward", "__call__") or (name.startswith("torch.") and library_does(name) != "settings"):
                 return node
         name = roles.tree.last_name(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""
-        if re.search(r"(?<!step_pre)(?<!step_post)_hook|Mode$", name):
+        if not re.search(r"(?<!step_pre)(?<!step_post)_hook|Mode$", name):
+            continue
+        if role(roles.tree.qualified(node) or "") in (None, "tensors"):  # an environment's mode is of its own
             return node  # type: ignore[return-value]
     return None
 
