@@ -26,6 +26,7 @@ def texts(source: str, span: tuple[Position, Position]) -> str:
 OFF_POLICY = ("deep_q", "distributional", "soft_actor_critic", "tuned_entropy", "twin_critics")
 """Fixtures in which single steps are stored and sampled; they estimate no advantages."""
 APART = (
+    "acts_and_learns",
     "acts_into_memory",
     "agent_is_a_module",
     "one_update_per_rollout",
@@ -34,9 +35,7 @@ APART = (
     "one_step_per_turn",
     "several_agents",
 )
-"""Fixtures that estimate advantages within the update, once for each of several agents, or not at all."""
-ABOVE = ("acts_and_learns",)
-"""Fixtures whose update stands above the environment's step: their phases are not told apart."""
+"""Fixtures that learn in a method, or estimate advantages within the update, once for each of several agents, or not."""
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda p: p.stem)
@@ -46,9 +45,6 @@ def test_every_fixture_and_its_conversion(script: Path) -> None:
     there = find_places_together(script, beside) if beside else find_places(original)
     here = find_places(converted)
     assert len(there.env_steps) == len(here.env_steps) > 0
-    if script.stem in ABOVE:
-        assert not there.phases and not here.phases
-        return
     found = {} if beside else {phase: texts(original, span) for phase, span in there.phases.items()}
     if script.stem in OFF_POLICY:
         assert set(found) == set(here.phases) == {"rollout", "update"}
@@ -115,12 +111,38 @@ class Trainer:
     [
         "x = 1\n",
         "for i in range(9):\n    obs, reward = envs.step(0)\n",
-        "for i in range(9):\n    loss.backward()\n    obs, reward = envs.step(0)\n",  # the update above the rollout
         "for i in range(9):\n    obs, reward = envs.step(loss.backward())\n",
     ],
 )
 def test_where_there_are_none(source: str) -> None:
     assert find_places(source).phases == {}
+
+
+ABOVE = """
+for i in range(9):
+    if i > 4:
+        for epoch in range(2):
+            loss.backward()
+    obs, reward = envs.step(0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "update"),
+    [
+        (ABOVE, "if i > 4:"),
+        (ABOVE.replace("        for epoch in range(2):\n            loss", "        loss"), "if i > 4:"),
+        # An evaluation below an update does not make it the rollout
+        (f"{ABOVE}    for epoch in range(2):\n        learner.loss().backward()\n        ", "for epoch in range(2):"),
+    ],
+)
+def test_an_update_above_the_environments_step(source: str, update: str) -> None:
+    if source.endswith(" "):
+        source = source.replace("            loss.backward()", "            print(i)") + "evaluation = envs.step(1)\n"
+    places = find_places(source)
+    found = {phase: texts(source, span).strip().splitlines()[0] for phase, span in places.phases.items()}
+    assert found == {"rollout": "obs, reward = envs.step(0)", "update": update}
+    assert places.stepwise
 
 
 def test_phases_inside_a_with_statement() -> None:

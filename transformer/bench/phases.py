@@ -162,30 +162,34 @@ class _Phases:
     def _training_block(
         self, acting: list[ast.AST], learning: list[ast.AST]
     ) -> tuple[list[ast.stmt], ast.stmt, ast.stmt] | None:
-        """The block of the innermost loop in which the rollout comes before the update, and both statements.
+        """The block of the innermost loop with both, and the statements that are the rollout and the update.
 
-        What happens in each turn is preferred to what some turns do, such as an evaluation.
+        A rollout above the update is preferred to one below it, which may be an evaluation; and what happens in each
+        turn to what some turns do.
         """
-        best: tuple[tuple[int, bool], list[ast.stmt], ast.stmt, ast.stmt] | None = None
+        best: tuple[tuple[bool, int, bool], list[ast.stmt], ast.stmt, ast.stmt] | None = None
         for act in acting:
             for learn in learning:
                 theirs = self._tree.loops_around(learn)
                 common = [loop for loop in self._tree.loops_around(act) if loop in theirs]
                 apart = self._separating_block(common[0].body, act, learn) if common else None
-                rank = len(common), apart is not None and not isinstance(apart[1], ast.If)
-                if apart is not None and (best is None or rank > best[0]):
+                if apart is None:
+                    continue
+                block, collect, update = apart
+                rank = block.index(collect) < block.index(update), len(common), not isinstance(collect, ast.If)
+                if best is None or rank > best[0]:
                     best = rank, *apart
         return None if best is None else best[1:]
 
     def _separating_block(
         self, block: list[ast.stmt], act: ast.AST, learn: ast.AST
     ) -> tuple[list[ast.stmt], ast.stmt, ast.stmt] | None:
-        """The block inside which the two are in different statements, the rollout first."""
+        """The block inside which the two are in different statements, and these."""
         first, last = (self._statement_in(block, node) for node in (act, learn))
         if first is None or last is None:
             return None
         if first is not last:
-            return (block, first, last) if block.index(first) < block.index(last) else None
+            return block, first, last
         inner = [getattr(first, name, []) for name in ("body", "orelse", "finalbody")]
         found = (self._separating_block(b, act, learn) for b in inner if isinstance(b, list))
         return next((apart for apart in found if apart is not None), None)
