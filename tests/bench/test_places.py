@@ -35,7 +35,7 @@ APART = (
     "one_step_per_turn",
     "several_agents",
 )
-"""Fixtures that learn in a method, or estimate advantages within the update, once for each of several agents, or not."""
+"""Fixtures that learn in a method, or estimate advantages in the update, once for each of several agents, or not."""
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda p: p.stem)
