@@ -32,6 +32,10 @@ class Agent(nn.Module):
 """
 LAST = "nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 2))"
 MADE = "Categorical(logits=logits)"
+FORWARD = (
+    ("    def act", "    def forward(self, x):\n        return self.actor(x)\n\n    def act"),
+    ("logits = self.actor(x)", "logits = self(x)"),
+)
 
 
 def draw(*edits: tuple[str, str]) -> str | None:
@@ -55,6 +59,12 @@ def draw(*edits: tuple[str, str]) -> str | None:
         (("logits = self.actor(x)\n", "x = x * 2\n        logits = self.actor(x)\n"),),
         ((MADE, "Categorical(None, self.actor(x))"),),
         (("        return probs", "        print(self.actor.parameters())\n        return probs"),),
+        FORWARD,
+        (*FORWARD, ("= self(x)", "= torch.tanh(self.forward(x))")),
+        (
+            *FORWARD,
+            ("return self.actor(x)", "if len(x):\n            return self.actor(x)\n        return self.actor(-x)"),
+        ),
     ],
 )
 def test_draws_in_one_line(edits: tuple[tuple[str, str], ...]) -> None:
@@ -90,6 +100,18 @@ def test_draws_in_one_line(edits: tuple[tuple[str, str], ...]) -> None:
         (("        super().__init__()\n", "        super().__init__()\n        self.actor = nn.Conv2d(2, 2, 1)\n"),),
         (("        return probs", "        keep(self.actor)\n        return probs"),),
         (("    def act", "    def actor(self, x):\n        return x.T\n\n    def act"),),
+        (*FORWARD, ("return self.actor(x)", "return self.actor(x).T")),
+        (*FORWARD, ("return self.actor(x)", "if len(x):\n            return x\n        return self.actor(x)")),
+        (*FORWARD, ("return self.actor(x)", "yield self.actor(x)")),
+        (*FORWARD, ("return self.actor(x)", "return self(x)")),
+        (*FORWARD, ("    def forward", "    @turned\n    def forward")),
+        (*FORWARD, ("    def forward", "    def __call__(self, x):\n        return x.T\n\n    def forward")),
+        (*FORWARD, ("    def forward", "    def forward(self, x):\n        return x.T\n\n    def forward")),
+        (*FORWARD, ("import torch\n", "import torch\nagent.forward = turned\n")),
+        (
+            *FORWARD,
+            ("        return probs.sample()\n", "        return probs.sample()\n\n\nclass Turned(Agent):\n    pass\n"),
+        ),
     ],
 )
 def test_other_draws(edits: tuple[tuple[str, str], ...]) -> None:

@@ -961,6 +961,8 @@ class Interpreter:
         )  # its calls begin with this marker, so they are never mistaken for the training's own
         if node is None:
             context = by_unknown
+        elif definition is self._frame.owner:  # recursion: what runs it first stays known
+            context = self._frame.context
         elif self._frame.context[:1] == by_unknown:
             context = (*by_unknown, *(*self._frame.context[1:], node)[1 - LONGEST :])
         else:

@@ -10,7 +10,7 @@ import ast
 from transformer.dataflow.access import access
 from transformer.facts.libraries import module_methods
 from transformer.facts.torch_api import DISTRIBUTIONS, OF_DISTRIBUTIONS, layers, names, of_layers
-from transformer.syntax.query import parameters, statements, walk
+from transformer.syntax.query import names_in, parameters, statements, walk
 from transformer.syntax.tree import Tree
 from transformer.values.networks.attributes import kept_by
 
@@ -69,18 +69,22 @@ def _only_value(function: ast.FunctionDef, name: str) -> ast.expr | None:
     return bound[0].value if isinstance(bound[0].targets[0], ast.Name) else None
 
 
-def _is_dense(tree: Tree, cls: ast.ClassDef, method: ast.FunctionDef, value: ast.expr) -> bool:
+def _is_dense(tree: Tree, cls: ast.ClassDef, method: ast.FunctionDef, value: ast.expr, depth: int = 6) -> bool:
     """Whether a tensor is known to be contiguous: the output of a linear layer, after elementwise functions."""
     if isinstance(value, ast.Name):
         made = _only_value(method, value.id)
-        return made is not None and _is_dense(tree, cls, method, made)
+        return made is not None and _is_dense(tree, cls, method, made, depth)
     if not isinstance(value, ast.Call):
         return False
     if (tree.qualified(value.func) or "").startswith("torch."):
         keeps = (tree.qualified(value.func) or "").rpartition(".")[2] in KEEPS_LAYOUT
-        return keeps and len(value.args) == 1 and not value.keywords and _is_dense(tree, cls, method, value.args[0])
+        single = keeps and len(value.args) == 1 and not value.keywords
+        return single and _is_dense(tree, cls, method, value.args[0], depth)
     own = method.args.args[0].arg if method.args.args else ""
     called = value.func
+    if (other := _own_method(tree, cls, called, own)) is not None and depth:  # every result of it is
+        returned = [n.value for n in walk(other) if isinstance(n, ast.Return)]
+        return bool(returned) and all(v is not None and _is_dense(tree, cls, other, v, depth - 1) for v in returned)
     if not (isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name) and called.value.id == own):
         return False
     methods = [m for m in cls.body if isinstance(m, ast.FunctionDef)]
@@ -92,6 +96,23 @@ def _is_dense(tree: Tree, cls: ast.ClassDef, method: ast.FunctionDef, value: ast
     if not all(_is_call_or_read(tree, n) for n in uses):
         return False
     return kept[0] is not None and _ends_dense(tree, kept[0])
+
+
+def _own_method(tree: Tree, cls: ast.ClassDef, called: ast.expr, own: str) -> ast.FunctionDef | None:
+    """The method that `self(x)` or `self.name(x)` runs, if nothing else of the file can be run in its place."""
+    if isinstance(called, ast.Name) and called.id == own:
+        name = "forward"
+    elif isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name) and called.value.id == own:
+        name = called.attr
+    else:
+        return None
+    methods = [m for m in cls.body if getattr(m, "name", "") in (name, "__call__")]
+    derived = any(cls.name in names_in(other.bases) for other in tree.classes.values())
+    replaced = any(n.attr == name and not isinstance(n.ctx, ast.Load) for n in tree.of(ast.Attribute))
+    if len(methods) != 1 or derived or replaced or not isinstance(methods[0], ast.FunctionDef):
+        return None
+    plain = methods[0].name == name and not methods[0].decorator_list
+    return None if not plain or any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in walk(methods[0])) else methods[0]
 
 
 def _is_call_or_read(tree: Tree, use: ast.expr) -> bool:
