@@ -556,6 +556,14 @@ def test_a_wrapped_optimizer_is_told_as_such() -> None:
     assert step.outcome.reason == f"optimizer: line {line} wraps it"
 
 
+def test_a_loop_over_trainings_is_told_how_to_convert() -> None:
+    above, made, below = script().partition("    agent = Agent().to(device)\n")
+    loop = "    for run in range(2):\n"
+    step = turn("tensor-lr", above + loop + textwrap.indent(made + below, "    "))
+    assert isinstance(step.outcome, Skipped), step.after
+    assert step.outcome.reason.startswith(f"optimizer: the loop on line {above.count(chr(10)) + 1} makes it: ")
+
+
 def test_flag_is_read_under_the_name_of_the_training_scope() -> None:
     helper = "def show(config):\n" + 40 * "    print(config.seed, config.gamma)\n" + "\n\n"
     rewrite = Rewrite("", {"functions": helper}, {**ADAM, **FILLED, **READ})

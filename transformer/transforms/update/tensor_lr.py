@@ -118,7 +118,10 @@ def _edit(
         kind = optimizer.kind or tree.text(optimizer.call.func)
         raise Skip(f"{kind} is not known to accept a tensor learning rate")
     if any(one.stmt in inside for one in made_as):
-        raise Skip("it is made in the training loop")
+        raise Skip(
+            f"the loop on line {roles.outermost.lineno} makes it: if each round is a training of its own, put a round "
+            "into a function"
+        )
     if elsewhere:
         if counting:
             raise Skip(f"it is made in a function, and {optimizer.kind}'s step count must be kept in float64")
