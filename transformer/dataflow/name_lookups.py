@@ -49,7 +49,7 @@ SHOWING = lookups(of=("attribute", "inspect"), finds="methods") | {"_getframe", 
 def looks_at_methods(tree: Tree, cls: ast.ClassDef) -> ast.AST | None:
     """A place where a script may see, replace or call methods of a class other than by their literal names."""
     names = [m.name for m in cls.body if isinstance(m, ast.FunctionDef)]
-    for node in tree.nodes:
+    for node in (*tree.of(ast.Name), *tree.of(ast.Attribute), *tree.of(ast.FunctionDef)):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             if node.id == cls.name and not _makes_or_names(tree, node):
                 return node

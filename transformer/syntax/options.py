@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from transformer.syntax.query import bind_arguments, is_none, parameters, statements
+from transformer.syntax.query import bind_arguments, is_none, parameters, statements, unparse
 from transformer.syntax.tree import Scope, Tree
 
 PARSING = ("parse_args", "parse_known_args", "parse_intermixed_args")
@@ -67,7 +67,7 @@ def _attributes(tree: Tree, value: ast.Attribute, scope: Scope) -> Iterator[tupl
     for method in (m for m in owner.body if isinstance(m, ast.FunctionDef)):
         for stmt in statements(method.body):
             for target, assigned in _target_and_value(stmt):
-                if ast.unparse(target) == ast.unparse(value):
+                if unparse(target) == unparse(value):
                     yield assigned, method
 
 
@@ -76,7 +76,7 @@ def _passed_for(tree: Tree, function: ast.FunctionDef, param: str) -> Iterator[t
     owner = tree.parents[function]
     name = owner.name if isinstance(owner, ast.ClassDef) and function.name == "__init__" else function.name
     for call in tree.of(ast.Call):
-        if name not in (ast.unparse(call.func), getattr(call.func, "attr", None)):
+        if name not in (unparse(call.func), getattr(call.func, "attr", None)):
             continue
         bound = bind_arguments(function, call, call.func if isinstance(owner, ast.ClassDef) else None)
         given = bound.given.get(param) if bound is not None else None

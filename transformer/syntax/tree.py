@@ -21,6 +21,7 @@ from transformer.syntax.query import (
     pairwise,
     parameters,
     parse,
+    unparse,
     walk,
 )
 
@@ -272,7 +273,7 @@ class Tree:
         """A class and its base classes in the file."""
         found = [cls]
         for one in found:  # grows as it is walked
-            bases = (self.classes.get(ast.unparse(base)) for base in one.bases)
+            bases = (self.classes.get(unparse(base)) for base in one.bases)
             found += [base for base in bases if base is not None and base not in found]
         return found
 

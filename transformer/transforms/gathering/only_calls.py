@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeGuard
 
 from transformer.dataflow.access import free_names, scope_access
@@ -20,6 +21,7 @@ from transformer.syntax.query import (
     names_in,
     parameters,
     statements,
+    unparse,
     walk,
     without_methods,
 )
@@ -64,6 +66,7 @@ def only_calls(roles: Roles, *, by_name: bool = True) -> dict[ast.FunctionDef, O
             names.setdefault(node.id, []).append(node)
         elif isinstance(node, ast.Attribute):
             attributes.setdefault(node.attr, []).append(node)
+    shows = cache(lambda cls: looks_at_methods(tree, cls) is not None)
     found: dict[ast.FunctionDef, OnlyCall] = {}
     for name, function in ((name, node) for name, nodes in defined.items() for node in nodes):
         others = [node for node in defined[name] if node is not function]
@@ -93,7 +96,7 @@ def only_calls(roles: Roles, *, by_name: bool = True) -> dict[ast.FunctionDef, O
             shown = not by_name and roles.get(World).only_runs(uses[0], function)
             if not shown and not _is_instance(tree, receiver, owner) and not _is_inherited(tree, receiver, function):
                 continue
-            if looks_at_methods(tree, owner) is not None:
+            if shows(owner):
                 continue
             found[function] = OnlyCall(call, function, receiver)
         elif isinstance(owner, (ast.Module, ast.FunctionDef)):
@@ -133,7 +136,7 @@ def _is_of_another(tree: Tree, value: ast.expr, owner: ast.ClassDef) -> bool:
 
     It is `self` of that class, or a name or attribute that is only ever bound to its new instances.
     """
-    if any(owner.name in map(ast.unparse, cls.bases) for cls in tree.classes.values()):
+    if any(owner.name in map(unparse, cls.bases) for cls in tree.classes.values()):
         return False
     if isinstance(value, ast.Name):
         cls = _class_of(tree, value)
@@ -188,14 +191,14 @@ def _class_assigned(tree: Tree, target: ast.expr) -> ast.ClassDef | None:
     if not isinstance(stmt, ast.Assign) or target not in stmt.targets:
         return None
     made = without_methods(stmt.value, ITSELF) if isinstance(target, ast.Attribute) else stmt.value
-    cls = tree.classes.get(ast.unparse(made.func)) if isinstance(made, ast.Call) else None
+    cls = tree.classes.get(unparse(made.func)) if isinstance(made, ast.Call) else None
     return cls if cls is None or made is stmt.value or _has_only_torchs(tree, cls, ITSELF) else None
 
 
 def _has_only_torchs(tree: Tree, cls: ast.ClassDef, methods: Collection[str]) -> bool:
     """Whether a class of the file is a module of torch, with torch's own of these methods."""
     line = tree.lineage(cls)
-    foreign = [b for c in line for b in tree.bases(c) if ast.unparse(b) not in tree.classes]
+    foreign = [b for c in line for b in tree.bases(c) if unparse(b) not in tree.classes]
     own = {m.name for c in line for m in c.body if _is_function(m)}
     torchs = bool(foreign) and all((tree.qualified(b) or "").startswith("torch.nn.") for b in foreign)
     return torchs and own.isdisjoint(methods)
@@ -217,7 +220,7 @@ def _in_class_body(tree: Tree, name: ast.AST, owner: ast.ClassDef) -> bool:
 
 def _is_instance(tree: Tree, value: ast.expr, owner: ast.ClassDef) -> bool:
     """Whether a name is an instance of exactly this class: `self` in its methods, or the result of its call."""
-    if not isinstance(value, ast.Name) or any(owner.name in map(ast.unparse, c.bases) for c in tree.classes.values()):
+    if not isinstance(value, ast.Name) or any(owner.name in map(unparse, c.bases) for c in tree.classes.values()):
         return False
     scope = tree.scope_of(value)
     if isinstance(scope, ast.FunctionDef) and value.id in parameters(scope):
@@ -228,7 +231,7 @@ def _is_instance(tree: Tree, value: ast.expr, owner: ast.ClassDef) -> bool:
     first, *others = values if len(values) == len(made) > 0 else [value]
     made_by = without_methods(first, ITSELF)
     same = all(isinstance(bare := without_methods(v, ITSELF), ast.Name) and bare.id == value.id for v in others)
-    return isinstance(made_by, ast.Call) and ast.unparse(made_by.func) == owner.name and same
+    return isinstance(made_by, ast.Call) and unparse(made_by.func) == owner.name and same
 
 
 def _is_inherited(tree: Tree, value: ast.expr, method: ast.FunctionDef) -> bool:
@@ -295,7 +298,7 @@ def targets_to_inline(roles: Roles, calls: dict[ast.FunctionDef, OnlyCall]) -> O
 
 def _goes_through_two(iterated: ast.expr) -> bool:
     """`zip(a.parameters(), b.parameters())`."""
-    plain = isinstance(iterated, ast.Call) and ast.unparse(iterated.func) == "zip" and len(iterated.args) == 2
+    plain = isinstance(iterated, ast.Call) and unparse(iterated.func) == "zip" and len(iterated.args) == 2
     return plain and all(calls_method(a, "parameters") for a in iterated.args)  # type: ignore[attr-defined]
 
 

@@ -18,6 +18,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 from transformer.dataflow.bindings import variables
+from transformer.dataflow.name_lookups import texts_of
 from transformer.dataflow.variables import COMPREHENSIONS, FUNCTIONS, Owner
 from transformer.facts import libraries, python, torch_api
 from transformer.recognition.refusals import Unconvertible
@@ -120,6 +121,9 @@ class Interpreter:
         self._steps = frozenset(roles.env_steps)
         self._training = _training_function(roles)
         self._generators = _generators(roles.tree)
+        written = {getattr(n, field, None) for n in roles.tree.nodes for field in ("id", "attr", "name", "asname")}
+        self._words = written | texts_of(roles.tree)
+        """All names and texts of the file: a class has no method of another name."""
         self.module = Frame(roles.tree.root, ())
         self._frame = self.module
         self._scope: Owner = roles.tree.root
@@ -807,10 +811,11 @@ class Interpreter:
     def _special(self, things: Iterable[Thing], names: Iterable[str], given: list[Things], node: ast.AST) -> Things:
         """What methods of these names return, for objects of this file's classes that have them."""
         found: set[Thing] = set()
+        own = [name for name in names if name in self._words]
         for thing in things:
             if thing.kind != "instance":
                 continue
-            for name in names:
+            for name in own:
                 for member in self.found_in_class(thing, name):
                     if member.kind == "function":
                         found |= self._apply(self.heap.thing("bound", of=(member, thing)), given, {}, node)
