@@ -80,7 +80,7 @@ def test_the_last_binding_reaches(seed: int) -> None:
         for event in Interpreter(body, chance).events:
             if event.kind in ("bind", "unbind") and event.name in last:
                 last[event.name] = event.stmt
-            elif event.kind == "at":
+            elif event.kind in ("at", "test"):
                 for name, stmt in last.items():
                     where = f"{name} before {ast.unparse(event.stmt)!r} of\n{text}"
                     assert stmt in reaching.before(name, event.stmt), where

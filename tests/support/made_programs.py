@@ -21,7 +21,8 @@ class Event:
     """A step of a run."""
 
     kind: str
-    """`at` and `done` (a statement begins, or ends and the next one follows), `read`, `bind`, `unbind`."""
+    """`at` and `done` (a statement begins, or ends and the next one follows), `test` (a `while` tests again), `read`,
+    `bind`, `unbind`."""
     stmt: ast.stmt
     name: str = ""
 
@@ -179,6 +180,7 @@ class Interpreter:
             self._read(stmt, stmt.iter)
         for turn in range(MAX_TURNS + 1):
             if isinstance(stmt, ast.While):
+                self.events.append(Event("test", stmt))
                 self._read(stmt, stmt.test)
             if turn == MAX_TURNS or self._chance.random() < 0.4:
                 break

@@ -26,7 +26,9 @@ class Reaching:
         self._after: dict[ast.stmt, Reached] = {}
         self._breaks: list[Reached] = []
         self._continues: list[Reached] = []
-        self._bits: dict[tuple[str, ast.stmt | None], Reached] = {}
+        self._bits: dict[str, dict[ast.stmt | None, Reached]] = {}
+        self._next: Reached = 1
+        """The bit to give out next."""
         self._of_name: dict[str, Reached] = {}
         """All bits of a name."""
         self._names = {REST, *_bound(body)}
@@ -42,13 +44,14 @@ class Reaching:
 
     def _found(self, name: str, reached: Reached) -> Bindings:
         known = name if name in self._names else REST
-        own = reached & self._of_name[known]
-        return frozenset(stmt for (of, stmt), bit in self._bits.items() if of == known and bit & own)
+        return frozenset(stmt for stmt, bit in self._bits[known].items() if bit & reached)
 
     def _bit(self, name: str, stmt: ast.stmt | None) -> Reached:
-        bit = self._bits.get((name, stmt))
+        own = self._bits.setdefault(name, {})
+        bit = own.get(stmt)
         if bit is None:
-            bit = self._bits[name, stmt] = 1 << len(self._bits)
+            bit = own[stmt] = self._next
+            self._next <<= 1
             self._of_name[name] = self._of_name.get(name, NOWHERE) | bit
         return bit
 
@@ -116,6 +119,8 @@ class Reaching:
             end = self._block(stmt.body, self._after_binding(head, targets, stmt))
             breaks, continues = self._breaks.pop(), self._continues.pop()
             again = head | end | continues
+            if isinstance(stmt, ast.While):  # whose test is evaluated again
+                self._before[stmt] |= again
             if again == head:
                 return self._block(stmt.orelse, head | self._after_binding(NOWHERE, targets, stmt)) | breaks
             head = again

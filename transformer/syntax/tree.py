@@ -114,6 +114,11 @@ class Tree:
             node = self.parents[node]
         return node
 
+    def lets_errors_pass(self, block: ast.With | ast.AsyncWith) -> bool:
+        """Whether the context managers of a block are torch's, which suppress no error; others may."""
+        made = (i.context_expr.func if isinstance(i.context_expr, ast.Call) else i.context_expr for i in block.items)
+        return all((self.qualified(manager) or "").startswith("torch.") for manager in made)
+
     def block(self, stmt: ast.stmt) -> list[ast.stmt]:
         """The statement list that contains `stmt`."""
         parent = self.parents[stmt]

@@ -30,13 +30,7 @@ def is_caught(tree: Tree, read: ast.AST) -> bool:
             each = [k for kind in kinds for k in (kind.elts if isinstance(kind, ast.Tuple) else [kind])]
             if any(k is None or tree.names.builtin(k) not in OTHER_ERRORS for k in each):
                 return True
-        if isinstance(outer, ast.With) and not all(_is_of_torch(tree, i.context_expr) for i in outer.items):
+        if isinstance(outer, ast.With) and not tree.lets_errors_pass(outer):
             return True
         inner = outer
     return False
-
-
-def _is_of_torch(tree: Tree, context: ast.expr) -> bool:
-    """Whether a context manager is one of torch, which suppresses no error; another may."""
-    made = context.func if isinstance(context, ast.Call) else context
-    return (tree.qualified(made) or "").startswith("torch.")

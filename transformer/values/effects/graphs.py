@@ -157,35 +157,10 @@ class Graphs:
         for (node, context), values in [*self._flow.values.items()]:
             if node in self._inside or not isinstance(node, ast.expr) or any(c in self._inside for c in context):
                 continue
-            if isinstance(node, ast.Name) and self._owner(node) is self._roles.scope:
-                values = self._there(node, context, values)
             if not values.isdisjoint(things):
                 yield node, context, True
             elif not values.isdisjoint(holders):
                 yield node, context, False
-
-    def _there(self, read: ast.Name, context: Context, values: Things) -> Things:
-        """Those values of a variable that it may hold at a read: after `loss = loss.item()`, it is a number."""
-        if self._tree.scope_of(read) is not self._roles.scope or not isinstance(read.ctx, ast.Load):
-            return values
-        found: set[Thing] = set()
-        for binding in self._roles.reaching(self._roles.scope).before(read.id, self._tree.statement(read)):
-            if not isinstance(binding, ast.Assign):
-                return values
-            given = self._flow.values.get((binding.value, context))
-            if given is not None and not all(isinstance(t, ast.Name) for t in binding.targets):
-                given = self._unpacked(given, binding.targets)
-            if given is None or UNKNOWN in given:
-                return values
-            found |= given
-        return values & found if found else NOTHING
-
-    def _unpacked(self, values: Things, targets: Sequence[ast.expr]) -> Things | None:
-        """What targets receive when values are unpacked into them; None if not known."""
-        plain = all(isinstance(t, ast.Tuple) and all(isinstance(e, ast.Name) for e in t.elts) for t in targets)
-        if not plain or not all(t.kind in python.CONTAINERS for t in values):
-            return None
-        return frozenset(below for t in values for below in self._flow.heap.below(t))
 
     def _is_key(self, name: ast.Name) -> bool:
         """Whether a name is bound to keys or indices: `for name, x in items.items()`, `enumerate`."""

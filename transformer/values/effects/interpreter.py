@@ -14,16 +14,18 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import NamedTuple, TypeVar
 
+from transformer.dataflow.access import access, block_names, scope_access
 from transformer.dataflow.bindings import variables
 from transformer.dataflow.name_lookups import texts_of
 from transformer.dataflow.variables import COMPREHENSIONS, FUNCTIONS, Owner
 from transformer.facts import libraries, python, torch_api
 from transformer.recognition.refusals import Unconvertible
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import has_decorator, pairwise
+from transformer.syntax.query import has_decorator, pairwise, walk
 from transformer.syntax.tree import Tree
 from transformer.values.effects.objects import (
     EVERY,
@@ -100,6 +102,10 @@ class Interpreter:
         """By frame and by node, the bodies of this file that may be run there."""
         self.values: dict[tuple[ast.AST, Context], Things] = {}
         """What each expression may be, by context."""
+        self._bound_by: dict[tuple[Variable, ast.stmt], Things] = {}
+        """What each statement binds a variable to."""
+        self._reaching: dict[ast.Name, Collection[ast.stmt | None]] = {}
+        """The statements that bound what a name may hold where it is read; None for others than a known one."""
         self.buffers: dict[Place, set[Thing]] = {}
         """What modules register as buffers, by attribute."""
         self.shared: dict[Thing, set[Thing]] = {}
@@ -339,9 +345,14 @@ class Interpreter:
         if isinstance(owner, ast.ClassDef):
             self.heap.put((self._class(owner), name), things, node)
             return
+        stmt = self._tree.statement(node)
         for variable in self._variables(owner, name):
             self._effect(node, Effect("binds", None, name, variable))
             self.heap.put(variable, things, node)
+            if not things <= (held := self._bound_by.get((variable, stmt), NOTHING)):
+                self._bound_by[variable, stmt] = held | things
+                self.heap.version += 1
+                self.heap.changed(variable)
 
     def _load_name(self, node: ast.Name) -> Things:
         owner = self.variables.owner(node.id, self._scope)
@@ -353,7 +364,38 @@ class Interpreter:
             return self.heap.attribute(self._class(owner), node.id)
         variables = self._variables(owner, node.id)
         self.reads.update((variable, self._scope) for variable in variables)
-        return NOTHING.union(*map(self.heap.get, variables))
+        held = NOTHING.union(*map(self.heap.get, variables))
+        reaching = self._bindings(node, owner) if owner is self._scope else ()
+        if not reaching or None in reaching:  # it is read at another time, or perhaps bound by others
+            return held
+        return NOTHING.union(*(self._bound_by.get((v, s), NOTHING) for v in variables for s in reaching if s))
+
+    def _bindings(self, node: ast.Name, owner: Owner) -> Collection[ast.stmt | None]:
+        """The statements that bound what a variable may hold where its own scope reads it."""
+        if node not in self._reaching:
+            stmt = self._tree.statement(node)
+            known = isinstance(owner, (ast.Module, ast.FunctionDef)) and node.id not in self._bound_otherwise
+            found = self._roles.reaching(owner).before(node.id, stmt) if known else frozenset()  # type: ignore[arg-type]
+            first = getattr(stmt, "value", None) or getattr(
+                stmt, "iter", None
+            )  # evaluated above what the statement binds
+            if found and node.id in access(stmt).binds and (first is None or node not in walk(first)):
+                found |= {stmt}
+            self._reaching[node] = found
+        return self._reaching[node]
+
+    @cached_property
+    def _bound_otherwise(self) -> frozenset[str]:
+        """Names that are not bound by whole statements, one after another, of the scope that they belong to."""
+        found = {*self._tree.declared}
+        for node in self._tree.nodes:
+            if isinstance(node, ast.NamedExpr):
+                found.add(node.target.id)
+            elif isinstance(node, ast.stmt):
+                found |= block_names(node)
+            if isinstance(node, (ast.With, ast.AsyncWith)) and not self._tree.lets_errors_pass(node):
+                found |= scope_access(node.body).binds
+        return frozenset(found)
 
     def _bind(self, target: ast.expr, things: Things, value: ast.expr) -> None:
         """Bind a target to what it may be. `value` is the source."""
