@@ -41,6 +41,16 @@ def test_every_phase_takes_as_long_as_the_script_sleeps_in_it(tmp_path: Path, so
     assert set(found.split) == set(PER_ITERATION)
 
 
+def test_advantages_inside_the_update_have_no_time_of_their_own(tmp_path: Path) -> None:
+    head, loop, rest = sleeper.IN_FUNCTIONS.partition("    gae()\n    for minibatch")
+    within = f"{head}    for minibatch{rest}".replace(
+        "    optimizer.zero_grad()", "    gae()\n    optimizer.zero_grad()"
+    )
+    found = timed(tmp_path, within)
+    assert loop and set(found.split) == set(PER_ITERATION) - {"gae"}
+    assert found.split["update"] * STEPS >= PER_ITERATION["gae"] + PER_ITERATION["update"]
+
+
 def test_steps_are_those_of_all_environments(tmp_path: Path) -> None:
     found = timed(tmp_path, sleeper.TOY)
     assert (found.iterations, found.steps) == (3, 3 * STEPS)

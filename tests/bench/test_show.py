@@ -41,6 +41,12 @@ def test_all_of_it() -> None:
     assert "busy" not in text
 
 
+def test_advantages_that_are_not_apart() -> None:
+    parts = measurement(0.001, 4.0, phases=("rollout", "update", "other"))
+    text = shown(benchmark(("original", [parts]), ("compile", [measurement(0.001, 40.0)])))
+    assert "original 1,000.0 333.3 200.0 not apart 333.3 333.3" in text
+
+
 def test_what_is_still_compiled_after_the_burn_in_is_said_with_its_guard() -> None:
     guard = "0/3: L['optimizer'].param_groups[0]['betas'][0] == 0.93  # in step"
     again = {"function": "update", "after_burnin": True, "reason": guard}

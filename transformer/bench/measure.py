@@ -245,7 +245,7 @@ def places_of(run: Run) -> Places:
 def _measurement(written: dict[str, Any], length: Length) -> Measurement:
     phases, burnin = written["phases"], length.burnin
     rows = tuple(
-        Row(seconds, int(steps), env_seconds, dict(zip(phases, spent, strict=bool(phases))))
+        Row(seconds, int(steps), env_seconds, dict(zip(phases, spent, strict=True)))
         for seconds, steps, env_seconds, *spent in written["rows"]
     )
     if len(rows) < burnin + 2:

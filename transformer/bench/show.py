@@ -123,7 +123,8 @@ def _table_of_phases(benchmark: Benchmark) -> Table:
         if result.figures is not None:
             split = result.figures.seconds_per_step
             whole = 1 / result.figures.steps_per_second.median
-            cells = (f"{split[name] * 1e6:,.1f}" if name in split else "not known" for name in PHASES)
+            missing = "not apart" if "rollout" in split else "not known"
+            cells = (f"{split[name] * 1e6:,.1f}" if name in split else missing for name in PHASES)
             table.add_row(result.contender.name, f"{whole * 1e6:,.1f}", *cells)
     return table
 

@@ -17,7 +17,7 @@ from .device import cuda_name, synchronise
 from .instrument import STOPWATCH, compile_with_stopwatch, instrument_imports
 from .job import Job
 from .memory import peaks
-from .stopwatch import PHASES, Enough, Stopwatch
+from .stopwatch import Enough, Stopwatch
 
 _PACKAGES = ("torch", "tensordict", "numpy", "gym", "gymnasium", "envpool")
 
@@ -38,7 +38,7 @@ def main(job_file: str) -> NoReturn:
     result = {
         "rows": stopwatch.rows,
         "borders": stopwatch.borders,
-        "phases": PHASES if job.phases else (),
+        "phases": stopwatch.phases,
         "products_per_step": stopwatch.products_per_step,
         "compiled": stopwatch.compiles.as_json(job.script),
         "memory": peaks(),

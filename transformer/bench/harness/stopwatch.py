@@ -36,7 +36,7 @@ class Stopwatch:
     def __init__(self, job: Job) -> None:
         self.rows: list[list[float]] = []
         """For each started iteration: seconds since the process start, steps of all environments so far, seconds in
-        environment steps so far, seconds in each of PHASES so far."""
+        environment steps so far, seconds in each of `phases` so far."""
         self.borders: list[int] = []
         """The rows at which turns begin and end; the first is the end of the burn-in."""
         self.compiles = Compiles()
@@ -48,6 +48,8 @@ class Stopwatch:
         self._waited = 0.0
         self._progress = (Path(job.output) / "progress").open("wb", buffering=0)
         self._spent = dict.fromkeys(PHASES, 0.0)
+        self.phases = tuple(p for p in PHASES if p in job.phases or (p == "other" and job.phases))
+        """Those that the script's statements can be told apart by; none if they are not known."""
         self._phase = "other"
         self._since = perf_counter()
         self._counting = not job.phases
@@ -105,7 +107,7 @@ class Stopwatch:
         if over:
             synchronise()
             now = perf_counter()
-        self.rows.append([self._time(now), self._steps, self._env_seconds, *(self._spent[p] for p in PHASES)])
+        self.rows.append([self._time(now), self._steps, self._env_seconds, *(self._spent[p] for p in self.phases)])
         self._progress.write(b".")
         if len(self.rows) <= self._job.burnin + 1:
             self.compiles.note_burnin()
