@@ -191,9 +191,11 @@ def after(measured: Measured, eager: Measured | None) -> str:
         other = eager.warmup + iterations * eager.per_iteration
         verdict = "has paid off" if took < other else "has not paid off"
         return f"compiling {verdict}: {done}; --eager takes about {_seconds(other)}, by an earlier run"
-    if measured.warmup > took / 2:
-        return f"{done}: as short a run is often faster with --eager. `lean-convert bench` shows when compiling pays"
-    return f"{done}; run a few iterations with --eager to learn what compiling gains"
+    least = took / max(took - measured.warmup, measured.per_iteration)
+    return (
+        f"{done}: this pays only if compiled training is {least:.1f} times as fast as --eager; a few iterations with "
+        "--eager, or `lean-convert bench`, show whether it is"
+    )
 
 
 def beside(taken: Sequence[str], measured: Measured, without: Measured | None) -> str:

@@ -219,7 +219,10 @@ def _train(job: Job, program: Program, started: float) -> None:
         if measured is not None:
             _conclude(job, history, circumstances, measured, eager)
     if measured is None and flags:
-        job.tell("too few iterations, or too uneven ones, to say what compiling gains")
+        job.tell(
+            "too few iterations, or too uneven ones, to say whether compiling paid: "
+            "a short run is often faster with --eager"
+        )
 
 
 def _workers(job: Job, program: Program, history: History, circumstances: Circumstances) -> list[str]:
