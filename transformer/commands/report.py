@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 UNSAVED = "CONVERTED.py"
 """The converted script's name in commands if it went to standard output."""
+SLOW = "no update of a network is compiled: expect hardly more speed than from the original"
 WIDEST = 100
 """Columns within which carets end, however long the line above them is."""
 _UNWRAPPED = 10_000
@@ -235,6 +236,11 @@ def print_report(console: Console, results: Sequence[Result], *, verbose: bool =
         verbose: print why each unneeded transform is not needed, and in full what each applied one did.
     """
     only = results[0] if len(results) == 1 else None
+    in_vain = only is not None and only.done and not only.compiles and not only.conversion.runs_nothing
+    if only is not None and in_vain:  # first: whoever wants speed need not read what else was done
+        for sentence in (SLOW, *only.conversion.headlines):
+            print_line(console, (sentence, "bold yellow"))
+        console.print()
     if only is None:
         _print_overview(console, results)
     elif only.applied and only.failure is None:  # if nothing was written, the details help nobody
@@ -243,7 +249,7 @@ def print_report(console: Console, results: Sequence[Result], *, verbose: bool =
         print_diagnostics(console, result.script, warnings_told(result.conversion), result.conversion.original)
     if only is not None and only.done:
         console.print()
-        for headline in only.conversion.headlines:
+        for headline in () if in_vain else only.conversion.headlines:
             print_line(console, (headline, "bold yellow"))
         if gone := only.conversion.gone:
             what = "not in the new file, so nothing can import it from there: "
@@ -259,10 +265,6 @@ def print_report(console: Console, results: Sequence[Result], *, verbose: bool =
             trains = "this file trains nothing by itself, and in a script that imports it the flags stay off"
             advice = f"convert the script that trains: lean-convert TRAIN.py {given}"
             print_line(console, (f"{trains}: {advice}", "bold yellow"))
-        elif not only.compiles:
-            print_line(
-                console, ("no update of a network is compiled: expect hardly more speed than from the original", "dim")
-            )
         if _imports_tensordict(only.conversion.source) and importlib.util.find_spec("tensordict") is None:
             print_line(console, ("needs ", "dim"), "pip install tensordict")
         if only.output is not None and not only.conversion.runs_nothing:
