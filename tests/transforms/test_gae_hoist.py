@@ -416,6 +416,27 @@ NOOPS = [
         "no `for t in reversed(range(n))` over the rollout's steps was found",
         kind="not needed",
     ),
+    *(
+        NoOp(
+            f"with numbers of {kind}",
+            {
+                "gae": f"""
+                    paid, gains = {made}
+                    last = 0.0
+                    for t in reversed(range(args.num_steps)):
+                        last = paid[t] + 0.9 * last
+                        gains[t] = last
+                    advantages[:] = torch.as_tensor(gains)
+                """,
+            },
+            "computed with numbers of numpy or Python",
+            kind="not needed",
+        )
+        for kind, made in (
+            ("numpy", "np.array(rewards), np.zeros((args.num_steps, args.num_envs))"),
+            ("Python", "rewards.mean(1).tolist(), [0.0] * args.num_steps"),
+        )
+    ),
     NoOp(
         "a branch on something else",
         {"gae": edited("gae", "t == args.num_steps - 1", "t == args.num_steps - 2")},

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from typing import Literal
 
 from transformer.dataflow.access import access
+from transformer.facts.python import CONTAINERS
 from transformer.facts.torch_api import JOINS, VIEWS, names
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import bind_arguments, pairwise, parameters, statements
+from transformer.syntax.query import bind_arguments, names_in, pairwise, parameters, statements, walk
 from transformer.syntax.tree import Scope
+from transformer.values.effects.world import World
 from transformer.values.tensors import Tensors
 
 Kind = Literal["tensor", "array"]
@@ -137,3 +139,16 @@ class KnownArrays:
             made = (self._tree.qualified(value.func) or "").rpartition(".")[2]
             return self._last(value.args[0]) if made in ("compile", "CudaGraphModule") else None
         return value.attr if isinstance(value, ast.Attribute) else value.id if isinstance(value, ast.Name) else None
+
+
+def computes_with_arrays(roles: Roles, loop: ast.For) -> bool:
+    """Whether a loop reads and writes, by its index, only numpy's arrays and lists of numbers, and reads no tensor."""
+    world, index = roles.get(World), names_in([loop.target])
+    nodes = [n for s in loop.body for n in walk(s) if isinstance(n, (ast.Name, ast.Attribute, ast.Subscript))]
+    rows = [n.value for n in nodes if isinstance(n, ast.Subscript) and names_in([n.slice]) & index]
+    held = [thing for row in rows for thing in world.of(row)]
+    held += [part for thing in held for part in world.contents(thing)]
+    tensors = any(thing.kind == "tensor" for node in nodes for thing in world.of(node))
+    arrays = all(thing.kind == "array" or thing.kind in CONTAINERS for thing in held)
+    known = all(world.of(row) or world.are_numbers(row) for row in rows)
+    return bool(rows) and known and arrays and not tensors

@@ -18,8 +18,9 @@ from transformer.syntax.options import holds_options
 from transformer.syntax.query import backwards, calls_method, is_number, names_in, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.transforms.advantages.rounding import exact_operands
-from transformer.transforms.advantages.time_loop import choices, is_one_more, tests_for_last_step
-from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo, skipped, still_left
+from transformer.transforms.advantages.time_loop import WITH_ARRAYS, choices, is_one_more, tests_for_last_step
+from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo, skipped, still_left
+from transformer.values.arrays import computes_with_arrays
 from transformer.values.dtypes import Dtypes
 from transformer.values.effects.world import Held, World
 from transformer.values.shapes import Shapes
@@ -76,7 +77,11 @@ def apply(state: State) -> Rewrite:
     roles = state.roles
     edits, reasons, done = Edits(state.source), list[Skip](), 0
     inside = [s for h in roles.gae_functions for s in statements(h.function.body)]
-    for loop in (*roles.gae_loops, *(s for s in inside if isinstance(s, ast.For) and backwards(s.iter))):
+    loops = [*roles.gae_loops, *(s for s in inside if isinstance(s, ast.For) and backwards(s.iter))]
+    on_device = [loop for loop in loops if not computes_with_arrays(roles, loop)]
+    if loops and not on_device:
+        raise NotNeeded(WITH_ARRAYS)
+    for loop in on_device:
         try:
             Hoist(roles, loop).rewrite(edits)
             done += 1

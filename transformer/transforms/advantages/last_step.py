@@ -13,8 +13,9 @@ from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import backwards, statements, walk
 from transformer.syntax.rewrite import Edits, without_blank_lines
-from transformer.transforms.advantages.time_loop import choices, tests_for_last_step
+from transformer.transforms.advantages.time_loop import WITH_ARRAYS, choices, tests_for_last_step
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo, skipped, still_left
+from transformer.values.arrays import computes_with_arrays
 from transformer.values.shapes import Shapes
 
 INFO = TransformInfo(
@@ -52,7 +53,10 @@ def apply(state: State) -> Rewrite:
         Skip: there is none.
     """
     edits, places, done = Edits(state.source), [], 0
-    for loop in state.roles.gae_loops:
+    on_device = [loop for loop in state.roles.gae_loops if not computes_with_arrays(state.roles, loop)]
+    if state.roles.gae_loops and not on_device:
+        raise NotNeeded(WITH_ARRAYS)
+    for loop in on_device:
         try:
             _peel(state, edits, loop)
             done += 1

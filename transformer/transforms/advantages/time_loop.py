@@ -7,6 +7,9 @@ import ast
 from transformer.syntax.query import is_number
 from transformer.values.shapes import Shapes
 
+WITH_ARRAYS = "the advantages are computed with numbers of numpy or Python, and launch nothing on a device"
+"""Why a loop over time is left alone."""
+
 
 def tests_for_last_step(test: ast.expr, index: str, count: ast.expr, shapes: Shapes) -> bool | None:
     """True if a test holds only at the last of `count` steps, False if at all others, None if it is another test."""

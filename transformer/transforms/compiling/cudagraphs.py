@@ -11,13 +11,14 @@ from transformer.recognition.history import Function
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_imports
-from transformer.syntax.query import calls_method, statements, walk
+from transformer.syntax.query import backwards, calls_method, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import BOTH, ON_CPU, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.compiling.capturable import make_capturable
 from transformer.transforms.compiling.flags import add_flag
+from transformer.values.arrays import computes_with_arrays
 from transformer.values.device.graph_capture import Capture
 from transformer.values.minibatch_sizes import Unshown, evenness
 from transformer.values.networks.distributions import computes_to_check
@@ -59,6 +60,10 @@ INFO = TransformInfo(
 )
 
 
+IN_THE_ROLLOUT = (
+    "a graph holds only a call of a network in the rollout itself: `with torch.no_grad(): action = agent.act(obs)`"
+)
+"""Why a function made of a method, or of statements, that choose the actions is not captured."""
 CAPTURABLE = optimizers(capturable=True) | optimizers(counts=False)
 
 
@@ -161,11 +166,18 @@ def _obstacles(roles: Roles, even: str | None) -> dict[str, str | None]:
     found: dict[str, str | None] = {}
     if facts.policy:
         found[facts.policy] = checks or _against_policy(roles, capture)
+    elif facts.act:
+        why = capture.obstacle(roles.tree.definition(facts.act))
+        found[facts.act] = checks or why or IN_THE_ROLLOUT
     for name in facts.step_networks:
         found[name] = checks or capture.obstacle(roles.tree.definition(name))
     for role in ("gae", "update"):
         if role in facts.functions:
             function = facts.functions[role]
+            definition = roles.tree.definition(function.name)
+            backwards_in_time = [s for s in statements(definition.body) if isinstance(s, ast.For) and backwards(s.iter)]
+            if role == "gae" and backwards_in_time and all(computes_with_arrays(roles, s) for s in backwards_in_time):
+                continue  # it launches nothing on a device
             why = _not_tensors(function.others)
             if role == "update" and checks:
                 why = why or checks
@@ -173,7 +185,7 @@ def _obstacles(roles: Roles, even: str | None) -> dict[str, str | None]:
                 why = why or _not_capturable(roles)
             if role == "update" and not facts.static_update:
                 why = why or "it branches on a tensor's value"
-            why = why or capture.obstacle(roles.tree.definition(function.name))
+            why = why or capture.obstacle(definition)
             if role == "update" and even is None:
                 why = why or "whether its last minibatch is smaller cannot be told above the training loop"
             found[function.name] = why

@@ -294,7 +294,8 @@ class Capture:
             drawn = ast.unparse(call)
             return f"draws with {drawn}, which is known to stay on the device only for a Normal made in its function"
         if method == "sample":
-            return f"draws with {ast.unparse(call)}, which may read the parameters on the host"
+            drawn = ast.unparse(call)
+            return f"draws with {drawn}, which may read the parameters on the host: draw in a method of the network"
         if owner in self._networks:
             return self._call_of_network(call) if method not in HANDED_OUT else self._unsteady(call)
         # A tensor, a distribution or a part of a network, or a result of one
