@@ -77,7 +77,8 @@ next_obs = torch.zeros(4, device=device)
 SETUP
 for iteration in range(100):
     for step in range(args.num_steps):
-        action = agent.act(next_obs)
+        with torch.no_grad():
+            action = agent.act(next_obs)
         frame, reward, done, info = envs.step(action.cpu().numpy())
         STEP
     ITERATION

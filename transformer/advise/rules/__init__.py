@@ -17,6 +17,7 @@ from transformer.advise.rules import (
     pinned_and_waited,
     pinned_each_turn,
     prints,
+    recorded_acting,
     single_tensor_optimizers,
     tensor_conditions,
     unawaited_copies,
@@ -49,4 +50,5 @@ RULES: tuple[Rule, ...] = (
     anomaly_detection.RULE,
     varying_sizes.RULE,
     grown_tensors.RULE,
+    recorded_acting.RULE,
 )

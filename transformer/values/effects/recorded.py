@@ -28,7 +28,7 @@ class Recorded:
 
     def __init__(self, roles: Roles) -> None:
         self._tree, self._world = roles.tree, roles.get(World)
-        self._known: dict[Thing, frozenset[Thing]] = {}
+        self._behind: dict[Thing, frozenset[Thing]] = {}
         self._direct: dict[Thing, frozenset[Thing]] = {}
         self._read: dict[tuple[ast.AST, ast.AST | None], frozenset[Thing]] = {}
 
@@ -43,7 +43,11 @@ class Recorded:
 
     def leaves(self, thing: Thing) -> frozenset[Thing]:
         """Where the graphs of an object may start: parameters, modules, and unknown objects."""
-        if thing not in self._known:
+        return frozenset(filter(self._starts, self.behind(thing)))
+
+    def behind(self, thing: Thing) -> frozenset[Thing]:
+        """An object and all that its graph may go back to; nothing is followed beyond where a graph starts."""
+        if thing not in self._behind:
             asked, stack = {thing}, [thing]
             while stack:
                 one = stack.pop()
@@ -52,8 +56,8 @@ class Recorded:
                         self._direct[one] = self._world.contents(one).union(*self._sources(one))
                     stack += self._direct[one] - asked
                     asked |= self._direct[one]
-            self._known[thing] = frozenset(filter(self._starts, asked))
-        return self._known[thing]
+            self._behind[thing] = frozenset(asked)
+        return self._behind[thing]
 
     def _starts(self, thing: Thing) -> bool:
         """Whether an object holds parameters, may be one, or may be anything."""

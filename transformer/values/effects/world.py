@@ -9,9 +9,10 @@ from functools import cached_property
 
 from transformer.dataflow.bindings import variables
 from transformer.dataflow.liveness import exposed
-from transformer.dataflow.variables import COMPREHENSIONS
+from transformer.dataflow.variables import COMPREHENSIONS, Owner
 from transformer.facts import python
 from transformer.facts.torch_api import NEW, may_be_given, names
+from transformer.recognition.refusals import Unconvertible
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import calls_method, parameters, unparse, walk
 from transformer.values.effects.interpreter import GRADIENTS, MEMORY, VALUES, Effect, Frame, Interpreter, size
@@ -87,8 +88,12 @@ class World:
     @cached_property
     def _named(self) -> Mapping[str, Things]:
         found: dict[str, Things] = {}
+        try:
+            scopes: Collection[Owner] = [self._roles.scope]
+        except Unconvertible:  # no training loop is known
+            scopes = {place.owner for place in self._heap.held if isinstance(place, Variable)}
         for place, held in self._heap.held.items():
-            if isinstance(place, Variable) and place.owner is self._roles.scope:
+            if isinstance(place, Variable) and place.owner in scopes:
                 found[place.name] = found.get(place.name, frozenset()) | held
         return found
 
