@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from transformer import cli
 from transformer.advise import advise
-from transformer.commands.advise import NOTHING
+from transformer.commands.advise import NOTHING, ON_CPU
 from transformer.conversion import pipeline
 
 CONVERTED_ONCE = cache(pipeline.convert)
@@ -114,8 +114,15 @@ def test_standard_input() -> None:
 
 
 def test_no_advice() -> None:
-    result = run("-", "--strict", stdin=QUIET.encode())
+    result = run("-", "--strict", stdin=QUIET.replace("(3, 1)", "(3, 1, device='cuda')").encode())
     assert (result.exit_code, result.stdout) == (0, f"{NOTHING}\n")
+
+
+def test_of_a_script_on_the_cpu_it_is_said_that_reads_wait_for_nothing() -> None:
+    read = QUIET.replace(".backward()", ".backward()\n    print(net(x).mean().item())")
+    for text, on_cpu in ((read, True), (read.replace("(3, 1)", "(3, 1).cuda()"), False)):
+        report = run("-", stdin=text.encode()).stdout
+        assert (f"<stdin>: {ON_CPU}" in report, "LA001" in report) == (on_cpu, not on_cpu)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from rich.console import Console
 from scripts import PARTS, edited, script
 
 from transformer import convert
-from transformer.commands.report import Result, print_report
+from transformer.commands.report import SLOW, Result, print_report
 from transformer.conversion.result import Applied, Conversion, Skipped
 from transformer.conversion.told import depending, in_general, left_as_it_was, warnings_told
 
@@ -36,6 +36,9 @@ def test_a_line_that_keeps_the_update_from_being_compiled_is_told_once() -> None
     report = said(conversion)
     assert report.count(headline) == 1
     assert report.count("would cause a recompilation") == 1
+    assert report.startswith(f"{SLOW}\n{headline}\n"), "whoever wants speed reads no further"
+    compiled = said(convert(script()))
+    assert SLOW not in compiled and re.match(r"\d+ transforms applied", compiled)
     assert not [w for w in warnings_told(conversion) if w.line == line]
     assert "one-graph" in depending(conversion)
     assert all("update() is not compiled" not in left.reason for left in left_as_it_was(conversion))

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from cases import FLAGS, NAMED, NoOp, Rewrite, alone, turn
 from golden import CONVERTED as GOLDEN
+from golden import conversion_of
 from scripts import PARTS, edited, script
 from test_compile import CHECKS, FINITE, compiled
 
@@ -432,6 +433,14 @@ def test_an_attribute_belongs_to_its_object(read: str, changed: bool) -> None:
     told = step.outcome.reason if isinstance(step.outcome, Skipped) else "; ".join(getattr(step.outcome, "notes", ()))
     assert (f"reads {read}.mean, which line" in told) == changed, told
     assert changed or step.applied, told
+
+
+def test_what_acts_and_is_not_captured_has_its_reason() -> None:
+    steps = conversion_of(GOLDEN.parent / "written_out.py").steps
+    step = next(s for s in steps if s.transform.name == "cudagraphs")
+    assert isinstance(step.outcome, Applied)
+    assert [left.partition(":")[0] for left in step.outcome.left] == ["decide() is not captured"]
+    assert step.brief == "--cudagraphs: graphs of advantages and update only"
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,11 @@ def nothing_hot(code: str) -> Diagnostic | None:
     return written or refusals.trained_by_a_library(study.tree) or at(None, "LC004", message)
 
 
+def stays_on_cpu(code: str) -> bool:
+    """Whether a script names no device, so that nothing in it waits for one, and no wait is reported."""
+    return not Study(code.removeprefix(pipeline.BYTE_ORDER_MARK)).uses_device
+
+
 def _found(code: str) -> tuple[Finding, ...]:
     study = Study(code)
     found = {

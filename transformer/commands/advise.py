@@ -151,6 +151,7 @@ def _finding_as_json(finding: Finding) -> dict[str, Any]:
     }
 
 
+ON_CPU = "it names no device and computes on the CPU, where reads of values (`.item()`, `.cpu()`) wait for nothing"
 NOTHING = "Nothing was found; a conversion reports what it changes, and what it leaves as it was, and why."
 
 
@@ -162,6 +163,8 @@ def print_advice(console: Console, results: Sequence[Advised]) -> None:
             kinds.setdefault((finding.file, finding.code), []).append(finding)
         for alike in kinds.values():
             _print_findings(console, result, alike)
+        if result.read and result.source and result.nothing_hot is None and engine.stays_on_cpu(result.source):
+            print_line(console, (f"{result.script}: {ON_CPU}", "dim"))
     found = [f for r in results for f in r.findings]
     if not found:
         if all(r.read and r.nothing_hot is None for r in results):

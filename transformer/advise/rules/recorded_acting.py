@@ -17,15 +17,17 @@ from transformer.values.effects.world import World
 def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
     """Calls of networks at each environment step whose results have a graph that no loss needs.
 
-    An update that calls a network itself computes its losses from that, so only losses elsewhere may need the graph.
+    An update in a loop of its own that calls a network computes its losses from that, so only losses elsewhere may need
+    the graph.
     """
     calls = [(c, heat) for c, heat in study.hot_calls() if not _inside_network(study, c)]
-    if all(heat.role == "update" for _, heat in calls):
+    if not {"environment", "update"} <= {heat.role for _, heat in calls}:
         return
     world, recorded = study.roles.get(World), study.roles.get(Recorded)
     passes = [(c, heat) for c, heat in calls if _calls_network(world, c)]
-    anew = any(heat.role == "update" for _, heat in passes)
-    losses = [receiver(c) for c, heat in calls if method(c) == "backward" and not (anew and heat.role == "update")]
+    if all(heat.role != "update" for _, heat in passes):
+        return
+    losses = [receiver(c) for c, heat in calls if method(c) == "backward" and heat.role != "update"]
     needed = frozenset(t for x in losses if x is not None for thing in world.of(x) for t in recorded.behind(thing))
     for call, heat in passes:
         made = {t for thing in world.of(call) for t in (thing, *world.contents(thing)) if t.kind == "tensor"}
