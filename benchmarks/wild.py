@@ -26,7 +26,7 @@ import sys
 import textwrap
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
@@ -155,6 +155,14 @@ class Outcome:
     """The converted script."""
     held_back: Mapping[str, str] = field(default_factory=dict)
     """The transforms that would have gained something and did not apply, each with its reason."""
+    applied: Set[str] = frozenset()
+    """The transforms that applied."""
+
+    @property
+    def deep(self) -> bool:
+        """Whether what acts is a function, and so is the update, as one graph."""
+        acts = not self.applied.isdisjoint(("policy", "acting-method", "acting-statements"))
+        return acts and self.applied >= {"update", "one-graph"}
 
     @property
     def digest(self) -> str:
@@ -180,7 +188,8 @@ def outcome_of(path: Path, together: Sequence[Path] = ()) -> Outcome:
         if isinstance(s.outcome, Skipped) and s.outcome.left_as_it_was and not s.outcome.reason.startswith("needs ")
     }
     seconds = time.process_time() - began
-    return Outcome(kind, _detail(conversion, held_back), seconds, conversion.source, held_back)
+    applied = {s.transform.name for s in conversion.steps if isinstance(s.outcome, Applied)}
+    return Outcome(kind, _detail(conversion, held_back), seconds, conversion.source, held_back, applied)
 
 
 def _detail(conversion: Conversion, held_back: Mapping[str, str]) -> str:
@@ -199,10 +208,12 @@ def summary(scripts: list[Script], outcomes: list[Outcome]) -> str:
     old = sum(_ran_earlier(s, o) for s, o in zip(scripts, outcomes, strict=True))
     repositories = len({s.repository for s in scripts})
     slowest = max((o.seconds for o in outcomes), default=0.0)
+    deep = sum(o.kind == "converted" and o.deep for o in outcomes)
     return (
         f"{len(scripts)} scripts of {repositories} repositories: "
         + ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
-        + f". Of the converted, {ran['equal']} were run against their originals and are equal bit by bit, "
+        + f". In {deep} of the converted ({deep / max(1, len(converted)):.0%}) what acts is a function, and an update "
+        f"is one graph. {ran['equal']} of the converted were run against their originals and are equal bit by bit, "
         f"{ran['differs']} differ, {ran['not run']} were not run, as the table says. "
         + (f"With their flags on and nothing compiled {flagged['equal']} are equal, {flagged['differs']} differ. ")
         + (f"Of those that ran {old} ran with an earlier version of the converter. " if old else "")

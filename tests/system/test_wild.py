@@ -95,6 +95,15 @@ def test_failures_come_first_the_newest_on_top() -> None:
     assert "fails since 2026-01-03 bb" in rows[0] and "2026-01-02 aa" in rows[2]
 
 
+def test_how_many_conversions_compile_what_acts_and_the_update() -> None:
+    import wild
+
+    applied: list[set[str]] = [{"policy", "update", "one-graph"}, {"update", "one-graph"}, {"policy", "update"}]
+    outcomes = [wild.Outcome("converted", applied=names) for names in applied]
+    told = wild.summary([script()] * 4, [*outcomes, wild.Outcome("refused", applied=applied[0])])
+    assert "In 1 of the converted (33%) what acts" in told
+
+
 def test_since_when_a_script_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     import wild
 
