@@ -14,6 +14,7 @@ from transformer.recognition.buffers import find_buffers
 from transformer.recognition.roles import Roles
 from transformer.values.effects.interpreter import Interpreter
 from transformer.values.effects.moves import reads_otherwise
+from transformer.values.effects.objects import UNKNOWN
 from transformer.values.effects.world import World
 
 DEFINED = """\
@@ -187,6 +188,13 @@ def test_kept_buffers(line: str) -> None:
 )
 def test_buffers_that_are_not_kept(line: str) -> None:
     assert not outlives(line)
+
+
+@pytest.mark.parametrize("bound", ["globals()['box'] = PAST", "names = globals()\nfor names['box'] in (PAST,): pass"])
+def test_a_variable_that_is_bound_by_its_names_text_may_be_anything(bound: str) -> None:
+    roles = roles_of({"flatten": f"{FLATTEN}\nbox = []\n{bound}\nprint(box)"})
+    (read,) = (n for n in roles.tree.of(ast.Name) if n.id == "box" and isinstance(n.ctx, ast.Load))
+    assert UNKNOWN in roles.get(World).of(read)
 
 
 def test_a_variable_that_is_read_before_it_is_bound_keeps_a_buffer() -> None:

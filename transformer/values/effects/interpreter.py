@@ -102,8 +102,8 @@ class Interpreter:
         """By frame and by node, the bodies of this file that may be run there."""
         self.values: dict[tuple[ast.AST, Context], Things] = {}
         """What each expression may be, by context."""
-        self._bound_by: dict[tuple[Variable, ast.stmt], Things] = {}
-        """What each statement binds a variable to."""
+        self._bound_by: dict[tuple[Variable, ast.stmt | None], Things] = {}
+        """What each statement binds a variable to; None is code that binds it by its name's text."""
         self._reaching: dict[ast.Name, Collection[ast.stmt | None]] = {}
         """The statements that bound what a name may hold where it is read; None for others than a known one."""
         self.buffers: dict[Place, set[Thing]] = {}
@@ -345,14 +345,17 @@ class Interpreter:
         if isinstance(owner, ast.ClassDef):
             self.heap.put((self._class(owner), name), things, node)
             return
-        stmt = self._tree.statement(node)
         for variable in self._variables(owner, name):
             self._effect(node, Effect("binds", None, name, variable))
-            self.heap.put(variable, things, node)
-            if not things <= (held := self._bound_by.get((variable, stmt), NOTHING)):
-                self._bound_by[variable, stmt] = held | things
-                self.heap.version += 1
-                self.heap.changed(variable)
+            self._hold(variable, things, node, self._tree.statement(node))
+
+    def _hold(self, variable: Variable, things: Things, node: ast.AST, stmt: ast.stmt | None) -> None:
+        """Bind a variable, by a statement or by any code."""
+        self.heap.put(variable, things, node)
+        if not things <= (held := self._bound_by.get((variable, stmt), NOTHING)):
+            self._bound_by[variable, stmt] = held | things
+            self.heap.version += 1
+            self.heap.changed(variable)
 
     def _load_name(self, node: ast.Name) -> Things:
         owner = self.variables.owner(node.id, self._scope)
@@ -368,7 +371,7 @@ class Interpreter:
         reaching = self._bindings(node, owner) if owner is self._scope else ()
         if not reaching or None in reaching:  # it is read at another time, or perhaps bound by others
             return held
-        return NOTHING.union(*(self._bound_by.get((v, s), NOTHING) for v in variables for s in reaching if s))
+        return NOTHING.union(*(self._bound_by.get((v, s), NOTHING) for v in variables for s in (*reaching, None)))
 
     def _bindings(self, node: ast.Name, owner: Owner) -> Collection[ast.stmt | None]:
         """The statements that bound what a variable may hold where its own scope reads it."""
@@ -1514,7 +1517,7 @@ class Interpreter:
                 if name == "globals" and variable.owner is not self._tree.root:
                     continue
                 self.heap.put((UNKNOWN, ITEMS), self.heap.get(variable), node)
-                self.heap.put(variable, [UNKNOWN], node)
+                self._hold(variable, frozenset([UNKNOWN]), node, None)
             return self._unknown([], node)
         if name == "map" and given:
             items = [self._items(things, node) for things in given[1:]]
