@@ -69,8 +69,10 @@ def apply(state: State) -> Rewrite:
         raise Skip(f"line {bare.lineno} calls {ast.unparse(callee)}() outside of torch.no_grad()")
     if not all(without_gradients(tree, call) or _only_computes(roles, call) for call in calls):
         raise Skip(f"{ast.unparse(callee)}() may do more than to compute tensors of tensors")
-    if any(_is_distribution(roles, call) for call in calls):
-        raise Skip(f"{ast.unparse(callee)}() returns a distribution: the draw is outside the call")
+    drawn = next((call for call in calls if _is_distribution(roles, call)), None)
+    if drawn is not None:
+        returns = f"line {drawn.lineno} calls {ast.unparse(callee)}(), which returns a distribution"
+        raise Skip(f"{returns}: draw in a method of the network, and return the action")
     _check_constant(roles, callee)
     edits, policy = Edits(state.source), tree.names.fresh("policy")
     for call in calls:
