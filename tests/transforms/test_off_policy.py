@@ -1094,6 +1094,11 @@ def test_the_minibatches_of_a_sampler_are_indexed_by_tensors() -> None:
     assert "torch.compile(update" in turn("compile", source, ("shuffle", "update")).after
 
 
+def test_the_minibatches_of_a_sampler_in_order_are_indexed_by_tensors() -> None:
+    source = sampled().replace("SubsetRandom", "Sequential")
+    assert "for rows in torch.arange(args.batch_size, device=device).split(3):" in made("shuffle", source)
+
+
 def test_the_dropped_minibatch_of_a_sampler_stays_dropped() -> None:
     assert "for rows in b_inds[: args.batch_size // 3 * 3].split(3):" in made("shuffle", sampled("True"))
 

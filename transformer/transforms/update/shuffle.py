@@ -142,7 +142,7 @@ def _from_samplers(state: State, loops: Sequence[ast.For]) -> Rewrite:
 
 
 def _replace_sampler(roles: Roles, loop: ast.For, edits: Edits) -> None:
-    """Rewrite a loop over a sampler, which draws one torch.randperm(n) from torch's generator, as its replacement does.
+    """Rewrite a loop over a sampler: a random one draws one torch.randperm(n) from torch's generator, too.
 
     Raises:
         Skip: there is another sampler, or the minibatches are used for more than indexing tensors.
@@ -162,9 +162,10 @@ def _replace_sampler(roles: Roles, loop: ast.For, edits: Edits) -> None:
             raise Skip(f"{sampler.id} is used for more than minibatches")
         made, sampler = assigned[0]
     whole = sampler.args[0] if isinstance(sampler, ast.Call) and len(sampler.args) == 1 else None
-    if not makes_sampler(tree, sampler, "SubsetRandomSampler") or not isinstance(whole, ast.Call):
-        raise Skip("the minibatches' indices come from another sampler than SubsetRandomSampler(range(batch size))")
-    if ast.unparse(whole.func) != "range" or len(whole.args) != 1 or getattr(sampler, "keywords", None):
+    drawn = makes_sampler(tree, sampler, "SubsetRandomSampler")
+    plain = isinstance(whole, ast.Call) and ast.unparse(whole.func) == "range" and len(whole.args) == 1
+    plain = plain and (drawn or makes_sampler(tree, sampler, "SequentialSampler"))
+    if not isinstance(whole, ast.Call) or not plain or getattr(sampler, "keywords", None):
         raise Skip("the minibatches' indices come from another sampler than SubsetRandomSampler(range(batch size))")
     drop = given["drop_last"]
     if not isinstance(drop, ast.Constant):
@@ -179,15 +180,15 @@ def _replace_sampler(roles: Roles, loop: ast.For, edits: Edits) -> None:
                 raise Skip(f"line {node.lineno} uses {name} for more than indexing a tensor")
     device = f", device={roles.device}" if roles.device else ""
     size, chunk = text(whole.args[0]), text(given["batch_size"])
-    drawn = f"torch.randperm({size}{device})"
+    order = f"torch.{'randperm' if drawn else 'arange'}({size}{device})"
     if made is not None:
         edits.remove(made)
     if drop.value:
         indices = tree.names.fresh("b_inds")
-        edits.before(loop, f"{indices} = {drawn}")
+        edits.before(loop, f"{indices} = {order}")
         edits.substitute(loop.iter, f"{indices}[: {size} // {chunk} * {chunk}].split({chunk})")
     else:
-        edits.substitute(loop.iter, f"{drawn}.split({chunk})")
+        edits.substitute(loop.iter, f"{order}.split({chunk})")
 
 
 def _check_not_seeded(roles: Roles) -> None:
