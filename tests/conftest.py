@@ -41,11 +41,21 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def conversions_of_fixtures(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Let pytest-xdist workers share the conversions of fixtures, so that each is made once."""
+def shared_conversions(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Let pytest-xdist workers share conversions, so that each that several tests look at is made once."""
     golden = sys.modules.get("golden")
     if golden is not None and "PYTEST_XDIST_WORKER" in os.environ:
         golden.shared = tmp_path_factory.getbasetemp().parent / "conversions"
+
+
+@pytest.fixture
+def converted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands convert no text with the same options twice: the tests are of what they do with a conversion."""
+    from golden import converted
+
+    from transformer.conversion import pipeline
+
+    monkeypatch.setattr(pipeline, "convert", converted)
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import golden
 import pytest
+from cases import converted_by
 from scripts import PARTS, edited, script
 
 from transformer import convert
@@ -266,7 +267,7 @@ def test_a_function_that_is_named_as_one_of_pythons(parts: dict[str, str], name:
     ],
 )
 def test_names_of_python_that_are_not_called(parts: dict[str, str]) -> None:
-    assert convert(script(parts)).converted
+    assert converted_by(script(parts), "deferred-sync", "rollout", "update").converted
 
 
 def test_lookups_above_the_training() -> None:
@@ -365,7 +366,7 @@ def test_a_scripts_own_compile_options() -> None:
     seed = '    parser.add_argument("--seed", type=int, default=1)\n'
     own = "".join(seed.replace("seed", name).replace("type=int, default=1", 'action="store_true"') for name in FLAGS)
     source = script().replace(seed, own + seed, 1)
-    conversion = convert(source)
+    conversion = converted_by(source, "flags", "update", "compile")
     assert conversion.converted and "--lean-compile" in conversion.source
     by_hand = source.replace("for iteration in", "agent.act = torch.compile(agent.act)\nfor iteration in", 1)
     (found,) = convert(by_hand).diagnostics

@@ -1,10 +1,12 @@
 """The fixtures and their golden conversions."""
 
+import hashlib
 import os
 import pickle
 import sys
-from functools import cache
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from transformer import Conversion, convert
 from transformer.conversion.of_file import convert_script
@@ -22,25 +24,41 @@ ARGS = tomllib.loads((FIXTURES / "ARGS.toml").read_text(encoding="utf-8"))
 
 shared: Path | None = None
 """A folder in which the processes of a test run share conversions; conftest.py sets it."""
+_kept: dict[str, Conversion] = {}
 
 
-@cache
+def converted(source: str, **options: Any) -> Conversion:
+    """As `convert`, but made once for all tests that look at the same conversion."""
+    if options.get("held") is not None:
+        return convert(source, **options)
+    asked = repr((source, sorted(options.items())))
+    return _once(hashlib.sha256(asked.encode()).hexdigest(), lambda: convert(source, **options))
+
+
 def conversion_of(fixture: Path) -> Conversion:
     """The conversion of a fixture, made once for all tests."""
-    kept = None if shared is None else shared / f"{fixture.stem}.pickle"
-    if kept is not None and kept.exists():
-        found = pickle.loads(kept.read_bytes())
-        assert isinstance(found, Conversion)
-        return found
     together = [FIXTURES / path for path in ARGS.get(fixture.name, {}).get("together", ())]
-    text = fixture.read_text(encoding="utf-8")
-    conversion = convert_script(str(fixture), together)[1] if together else convert(text)
-    if kept is not None:
-        kept.parent.mkdir(exist_ok=True)
-        new = kept.with_suffix(f".{os.getpid()}")
-        new.write_bytes(pickle.dumps(conversion))
-        new.rename(kept)
-    return conversion
+    if together:
+        return _once(fixture.stem, lambda: convert_script(str(fixture), together)[1])
+    return converted(fixture.read_text(encoding="utf-8"))
+
+
+def _once(name: str, make: Callable[[], Conversion]) -> Conversion:
+    if name in _kept:
+        return _kept[name]
+    file = None if shared is None else shared / f"{name}.pickle"
+    if file is not None and file.exists():
+        found = pickle.loads(file.read_bytes())
+        assert isinstance(found, Conversion)
+    else:
+        found = make()
+        if file is not None:
+            file.parent.mkdir(exist_ok=True)
+            new = file.with_suffix(f".{os.getpid()}")
+            new.write_bytes(pickle.dumps(found))
+            new.rename(file)
+    _kept[name] = found
+    return found
 
 
 def convert_fixture(fixture: Path) -> str:

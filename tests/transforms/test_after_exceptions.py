@@ -4,7 +4,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from cases import turn
+from cases import converted_by, turn
 from forking import preload
 from judge import judge
 from scripts import PARTS, edited, script
@@ -87,7 +87,8 @@ def test_a_turn_that_is_given_up_is_refused(ends: str) -> None:
 
 
 def test_nothing_is_lost_where_nothing_is_read() -> None:
-    steps = convert(whole("try:", "except KeyboardInterrupt:\n    print('stopped')")).steps
+    source = whole("try:", "except KeyboardInterrupt:\n    print('stopped')")
+    steps = converted_by(source, "storage", "rollout", "update").steps
     assert {"rollout", "storage", "update"} <= {s.transform.name for s in steps if s.applied}
 
 

@@ -1,10 +1,11 @@
 """An optimizer is made capturable where a CUDA graph holds its step, and nowhere else."""
 
 import pytest
+from cases import converted_by
 from scripts import PARTS, script
 from test_cudagraphs import ON_DEVICE
 
-from transformer import Conversion, convert
+from transformer import Conversion
 
 MADE = "optimizer = optim.Adam(agent.parameters(), lr=args.learning_rate)"
 ANNEALED = {**ON_DEVICE, "optimizer": MADE, "anneal": PARTS["anneal"]}
@@ -18,7 +19,7 @@ BRANCHING = {"metrics": "if ratio.max() > 100:\n    ratio = 2 * ratio"}
 
 
 def converted(parts: dict[str, str]) -> Conversion:
-    conversion = convert(script(parts))
+    conversion = converted_by(script(parts), "policy", "sampling", "tensor-lr", "update", "cudagraphs")
     assert "CudaGraphModule(" in conversion.source
     return conversion
 
@@ -47,7 +48,7 @@ def lines(conversion: Conversion) -> list[str]:
 )
 @pytest.mark.parametrize("base", [ANNEALED, CONSTANT], ids=["annealed", "constant"])
 def test_optimizer_is_capturable_where_a_graph_holds_its_step(base: dict[str, str], optimizer: str, captured: bool):
-    conversion = convert(script({**base, "optimizer": optimizer}))
+    conversion = converted({**base, "optimizer": optimizer})
     assert ("update = CudaGraphModule(update" in conversion.source) == captured
     assert (f"{optimizer[:-1]}, capturable=args.cudagraphs)" in lines(conversion)) == captured
     rates = captured and base is ANNEALED

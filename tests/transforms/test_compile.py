@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from cases import FLAGS, NAMED, NoOp, Rewrite, alone, turn
+from cases import FLAGS, NAMED, NoOp, Rewrite, alone, converted_by, turn
+from golden import converted
 from scripts import PARTS, QUICK_COMPILE, edited, script
 
 from transformer import Applied, Skipped, convert
@@ -186,7 +187,8 @@ def test_a_function_has_variables_of_its_own(loop: str) -> None:
     count = "def count():\n    return sum(len(p) for p in optimizer.param_groups)\n\n\n"
     count += "def show(it):\n    print(it)\n\n\n"
     above = "olds = [p.detach().clone() for p in agent.parameters()]"
-    conversion = convert(script({**PLAIN, "functions": count, "before_loop": above, "report": loop}))
+    source = script({**PLAIN, "functions": count, "before_loop": above, "report": loop})
+    conversion = converted_by(source, "tensor-lr", "update", "one-graph", "compile")
     assert "update = torch.compile(" in conversion.source
 
 
@@ -251,7 +253,7 @@ def test_a_function_that_appends_to_a_list_stays_eager(grow: str) -> None:
         "before_loop": parts["before_loop"],
         "report": "print(norms)",
     }
-    assert not convert(script(moved)).headlines
+    assert not converted_by(script(moved), "policy", "update", "compile").headlines
     assert "policy = torch.compile(" in step.after and "torch.compile(update" not in step.after
 
 
@@ -415,7 +417,7 @@ def test_a_rate_that_the_update_takes_as_a_number_keeps_it_eager(sets: str) -> N
     """Past torch.compile's limit of values, the optimizer raised AssertionError on a CPU: it had been traced."""
     adapt = f"kl = ratio.log().mean().item()\nif kl > 0.02:\n    rate = rate / 1.5\n{sets}"
     parts = {"before_loop": "rate = args.learning_rate", "anneal": "", "metrics": adapt, "report": "print(rate)"}
-    conversion = convert(script(parts))
+    conversion = converted_by(script(parts), "tensor-lr", "policy", "update", "compile")
     notes = next(s.outcome.notes for s in conversion.steps if s.transform.name == "compile" and s.applied)
     assert notes[0].startswith(
         "update() is not compiled: rate, a number, is the learning rate, and each would cause a recompilation"
@@ -459,11 +461,13 @@ mb_returns = mb_returns + torch.as_tensor(np.random.randn(*mb_returns.shape)).fl
 
 def test_arrays_that_compiled_code_draws_come_from_numpy() -> None:
     stream = "torch._dynamo.config.use_numpy_random_stream = True"
-    assert stream not in convert(script({})).source
-    assert stream in convert(script({"metrics": DRAWS})).source
+    also = ("policy", "deferred-sync", "update")
+    assert stream not in turn("compile", script(), also).after
+    assert stream in turn("compile", script({"metrics": DRAWS}), also).after
     elsewhere = {"functions": "from networks import Network", "make_agent": "agent = Network(envs).to(device)"}
-    assert stream in convert(script(elsewhere)).source
-    assert stream in convert(script({"functions": "from losses import kl", "metrics": "approx_kl = kl(ratio)"})).source
+    assert stream in turn("compile", script(elsewhere), also).after
+    parts = {"functions": "from losses import kl", "metrics": "approx_kl = kl(ratio)"}
+    assert stream in turn("compile", script(parts), also).after
 
 
 @pytest.mark.slow
@@ -487,7 +491,8 @@ def test_a_wrapper_whose_step_sets_infos_sets_no_option_of_an_optimizer() -> Non
         "class Watched(Envs):\n    def step(self, action):\n        infos['r'] = 1\n        return super().step(action)"
     )
     radam = PARTS["optimizer"].replace("Adam(", "RAdam(")
-    conversion = convert(script({"functions": wrapper, "optimizer": radam}))
+    source = script({"functions": wrapper, "optimizer": radam})
+    conversion = converted_by(source, "tensor-lr", "deferred-sync", "update", "one-graph", "compile")
     assert 'group["capturable"] = True' in conversion.source
     assert "update = torch.compile(" in conversion.source
 
@@ -517,7 +522,7 @@ def compiled_runs(source: str, folder: Path) -> tuple[list[list[float]], str]:
 
 def test_a_number_that_is_read_in_the_update_ends_no_graph_where_one_is() -> None:
     captured = "torch._dynamo.config.capture_scalar_outputs = True"
-    assert captured not in convert(script({})).source
+    assert captured not in converted(script()).source
     assert captured in convert(script(READS)).source
 
 

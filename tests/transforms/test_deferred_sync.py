@@ -3,11 +3,11 @@ import warnings
 
 import numpy as np
 import pytest
-from cases import NoOp, Rewrite
+from cases import NoOp, Rewrite, turn
 from programs import printed
 from scripts import PARTS, edited, script
 
-from transformer import Applied, convert
+from transformer import Applied
 
 STACKED = {"report": edited("report", "clipfracs", "torch.stack(clipfracs).tolist()")}
 SINGLY = {"report": edited("report", "clipfracs", "[x.item() for x in clipfracs]")}
@@ -370,7 +370,7 @@ def test_no_minibatch_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without an epoch, the mean of an empty list is printed, as in the original."""
     monkeypatch.setattr(sys, "argv", ["script.py", "--update-epochs", "0"])
     before = script({"report": "print(iteration, np.mean(clipfracs))"})
-    after = convert(before).source
+    after = turn("deferred-sync", before).after
     assert "clipfracs += [clipfrac]" in after
     with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
         assert printed(before) == printed(after) == "1 nan\n2 nan\n3 nan\n"
@@ -388,13 +388,12 @@ def test_no_minibatch_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_number_of_what_torch_computes(value: str, deferred: bool) -> None:
     metrics = f"extra = {value}\nextras.append(extra.item())"
     parts = reading(metrics, head="extras = []", report="print(np.mean(extras))\nextra = None")
-    after = convert(script(parts)).source
+    after = turn("deferred-sync", script(parts)).after
     assert ("extras.append(extra.item())" not in after) == deferred
 
 
 def test_a_number_that_stays_below_the_step_is_told() -> None:
     below = PARTS["optimize"] + "\nkl = (ratio - 1).mean().item()\nkls.append(kl)"
-    steps = convert(script({"optimize": below, "head": "kls = []"})).steps
-    outcome = next(s.outcome for s in steps if s.transform.name == "deferred-sync")
+    outcome = turn("deferred-sync", script({"optimize": below, "head": "kls = []"})).outcome
     assert isinstance(outcome, Applied)
     assert "waits for the device in each minibatch: kl is the number" in outcome.notes[0]

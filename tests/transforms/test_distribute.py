@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from cases import NoOp
+from cases import NoOp, converted_by
+from golden import converted
 from scripts import PARTS, edited, script
 
 from transformer import Skipped, convert
@@ -70,7 +71,7 @@ def test_limits_are_compared_with_the_mean_of_all() -> None:
 
 
 def test_one_process_shows_the_speed() -> None:
-    source = convert(script({}), distribute=True, measure=True).source
+    source = converted_by(script(), "distribute", "measure").source
     assert "tqdm.tqdm(range(1, args.num_iterations + 1), disable=rank > 0)" in source
 
 
@@ -89,7 +90,7 @@ def test_a_result_is_left_alone() -> None:
 
 
 def test_only_on_request() -> None:
-    assert "torch.distributed" not in convert(script({})).source
+    assert "torch.distributed" not in converted(script()).source
 
 
 NOOPS = [

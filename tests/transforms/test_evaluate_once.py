@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 import torch
 from cases import NoOp, turn
+from golden import converted
 from scripts import PARTS, edited, script
 
-from transformer import Applied, Skipped, convert
+from transformer import Applied, Skipped
 
 EVALUATED = """\
         if args.compile:  # for all steps in one call
@@ -194,7 +195,7 @@ def trained(text: str, monkeypatch: pytest.MonkeyPatch, *flags: str) -> tuple[li
 
 @pytest.mark.parametrize("parts", [{}, CONTINUOUS, SEPARATE], ids=["discrete", "continuous", "separate"])
 def test_the_results_are_those_of_the_steps(parts: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    conversion = convert(script(parts))
+    conversion = converted(script(parts))
     assert "evaluate-once" in {s.transform.name for s in conversion.steps if s.applied}
     stepwise, seen = trained(conversion.source, monkeypatch)
     at_once, seen_at_once = trained(conversion.source, monkeypatch, "--compile")
@@ -204,7 +205,7 @@ def test_the_results_are_those_of_the_steps(parts: dict[str, str], monkeypatch: 
 
 
 def test_the_comparison_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = convert(script({})).source
+    text = converted(script()).source
     wrong = text.replace("for result in (logprob, value)]", "for result in (logprob + 0.01, value)]")
     assert wrong != text
     at_once, _ = trained(wrong, monkeypatch, "--compile")

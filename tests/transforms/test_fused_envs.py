@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from golden import converted
 from same_bits import same
 from tiers import slow_but_each
 
@@ -339,7 +340,7 @@ def outcome(source: str) -> Applied | Skipped:
 
 
 def test_what_is_written() -> None:
-    written = convert(SOURCE, fuse_envs=True).source
+    written = converted(SOURCE, fuse_envs=True).source
     assert f"    envs = FusedVectorEnv({LIST})\n" in written
     assert "import types\n" in written and written.count("import numpy as np\n") == 1
     assert written.index("class FusedVectorEnv") < written.index("class Args")
@@ -349,19 +350,19 @@ def test_what_is_written() -> None:
 
 
 def test_only_on_request() -> None:
-    conversion = convert(SOURCE)
+    conversion = converted(SOURCE)
     assert "FusedVectorEnv" not in conversion.source
     (step,) = (s for s in conversion.steps if s.transform.name == "fused-envs")
     assert isinstance(step.outcome, Skipped) and not step.outcome.chosen
 
 
 def test_twice_is_refused() -> None:
-    assert not convert(convert(SOURCE, fuse_envs=True).source, fuse_envs=True).converted
+    assert not convert(converted(SOURCE, fuse_envs=True).source, fuse_envs=True).converted
 
 
 def test_in_workers() -> None:
     """Under --env-workers each process steps its part with the class."""
-    written = convert(SOURCE, workers=True, fuse_envs=True).source
+    written = convert(SOURCE, select={"flags", "async-envs", "fused-envs"}).source
     assert "class EnvChunk(FusedVectorEnv):" in written
     assert written.index("class FusedVectorEnv") < written.index("class EnvChunk")
     chosen = "WorkerVectorEnv(env_fns, args.env_workers) if args.env_workers else FusedVectorEnv(env_fns)"

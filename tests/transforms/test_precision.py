@@ -5,17 +5,17 @@ import io
 import os
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from cases import NoOp, turn
+from golden import converted
 from scripts import PARTS, QUICK_COMPILE, edited, script
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from transformer import Applied, convert
+from transformer import Applied
 
 HEAD = """\
 class Head(nn.Linear):
@@ -78,8 +78,8 @@ def test_a_dataclass_of_arguments() -> None:
 
 
 def test_nothing_is_added_unasked() -> None:
-    assert "precision" not in convert(script()).source
-    assert "--precision" in convert(script(), precision=True).source
+    assert "precision" not in converted(script()).source
+    assert "--precision" in with_precision()
 
 
 BODY = {
@@ -274,9 +274,8 @@ def run(source: str, *args: str) -> tuple[dict[str, Any], str, set[tuple[bool, i
     return names, out.getvalue(), products.seen
 
 
-@cache
-def converted() -> str:
-    return convert(script(), precision=True).source
+def with_precision() -> str:
+    return converted(script(), precision=True).source
 
 
 def parameters(names: dict[str, Any]) -> dict[str, torch.Tensor]:
@@ -284,8 +283,8 @@ def parameters(names: dict[str, Any]) -> dict[str, torch.Tensor]:
 
 
 def test_by_default_the_same_bits() -> None:
-    plain, before, _ = run(convert(script()).source)
-    ours, after, products = run(converted())
+    plain, before, _ = run(converted(script()).source)
+    ours, after, products = run(with_precision())
     assert after == before
     assert all(torch.equal(p, parameters(ours)[name]) for name, p in parameters(plain).items())
     assert {dtype for _, _, dtype in products} == {torch.float32}
@@ -307,25 +306,25 @@ LEARNING = {(True, 8, torch.bfloat16), (True, 1, torch.float32), (True, 2, torch
 
 
 def test_bf16_is_for_the_bodies_of_the_update_alone() -> None:
-    assert seen_by_bf16(converted()) == FLOAT32 | LEARNING
+    assert seen_by_bf16(with_precision()) == FLOAT32 | LEARNING
 
 
 def broken(old: str, new: str) -> str:
-    assert converted().count(old) == 1
-    return converted().replace(old, new)
+    assert with_precision().count(old) == 1
+    return with_precision().replace(old, new)
 
 
 def test_a_head_in_bf16_and_autocast_that_is_never_off_are_seen() -> None:
     assert (True, 1, torch.bfloat16) in seen_by_bf16(broken("Head(8, 1)", "nn.Linear(8, 1)"))
-    assert run(broken('enabled=args.precision == "bf16"', "enabled=True"))[1] != run(converted())[1]
+    assert run(broken('enabled=args.precision == "bf16"', "enabled=True"))[1] != run(with_precision())[1]
 
 
 def test_tf32_is_set_where_it_is_asked_for() -> None:
     before = torch.get_float32_matmul_precision()
     try:
-        run(converted())
+        run(with_precision())
         assert torch.get_float32_matmul_precision() == before
-        run(converted(), "--precision", "tf32")
+        run(with_precision(), "--precision", "tf32")
         assert torch.get_float32_matmul_precision() == "high"
     finally:
         torch.set_float32_matmul_precision(before)
@@ -335,7 +334,7 @@ def test_tf32_is_set_where_it_is_asked_for() -> None:
 @pytest.mark.parametrize("compiler", [[], [str(QUICK_COMPILE)]])
 def test_one_graph(compiler: list[str], tmp_path: Path) -> None:
     path = tmp_path / "script.py"
-    path.write_text(converted(), encoding="utf-8")
+    path.write_text(with_precision(), encoding="utf-8")
     environment = {**os.environ, "TORCH_LOGS": "graph_breaks,recompiles"}
     command = [sys.executable, *compiler, str(path), "--compile", "--precision", "bf16"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=170)

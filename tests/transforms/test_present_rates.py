@@ -12,7 +12,7 @@ import torch
 from cases import NoOp, converted_by, turn
 from scripts import PARTS, edited, script
 
-from transformer import Applied, Skipped, convert
+from transformer import Applied, Skipped
 from transformer.syntax.templates import render
 
 PLAIN = {"metrics": "", "report": "print(iteration, global_step)"}
@@ -68,13 +68,14 @@ def test_a_rate_that_nothing_sees_during_an_update(parts: dict[str, str]) -> Non
 
 def test_the_wrapper_is_emitted_only_for_changing_rates() -> None:
     parts = {**PLAIN, **KEPT["its state is kept"]}
-    conversion = convert(script(parts))
+    chosen = ("tensor-lr", "update", "one-graph", "compile")
+    conversion = converted_by(script(parts), *chosen)
     assert isinstance(next(s.outcome for s in conversion.steps if s.transform.name == "tensor-lr"), Skipped)
     lines = conversion.source.splitlines()
     assert lines.count(WRAPPED) == 1
     assert lines.count(PARTS["anneal"].splitlines()[1].join(["        ", ""])) == 1  # the line that sets the rate stays
     assert lines.index("def at_present_rate(update, *optimizers):") < lines.index(WRAPPED)
-    steady = convert(script(PLAIN)).source
+    steady = converted_by(script(PLAIN), *chosen).source
     assert "traceable(optimizer)" in steady
     assert "at_present_rate" not in steady
 

@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import pytest
-from cases import turn
+from cases import converted_by, turn
 from forking import preload
 from judge import judge
 from scripts import PARTS, edited, script
 
-from transformer import Applied, Skipped, convert
+from transformer import Applied, Skipped
 
 BONUS = """
 
@@ -94,14 +94,15 @@ def test_it_computes_the_same(step: str, tmp_path: Path) -> None:
 
 
 def test_flags_compile_and_capture_it() -> None:
-    text = convert(
+    text = (
         source()
         .replace('torch.device("cpu")', "torch.device(args.device)")
         .replace(
             '"--seed", type=int, default=1)',
             '"--seed", type=int, default=1)\n    parser.add_argument("--device", default="cpu")',
         )
-    ).source
+    )
+    text = converted_by(text, "step-networks", "compile", "cudagraphs").source
     assert "surprise = torch.compile(surprise, options=options)" in text
     assert "surprise = CudaGraphModule(surprise, warmup=20)" in text
 

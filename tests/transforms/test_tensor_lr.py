@@ -2,7 +2,8 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from cases import FLAGS, NoOp, Rewrite, turn
+from cases import FLAGS, NoOp, Rewrite, converted_by, turn
+from golden import converted
 from scripts import PARTS, edited, script
 
 from transformer import Applied, Skipped, convert
@@ -659,7 +660,7 @@ ESCAPES = {
 def test_a_rate_that_may_change_unseen_is_in_no_graph(parts: dict[str, str]) -> None:
     # A CUDA graph would step at the captured rate for ever
     plain = {"anneal": "", "report": "print(v_loss.item(), approx_kl.item())", "metrics": ""}
-    conversion = convert(script({**plain, **parts}))
+    conversion = converted_by(script({**plain, **parts}), "tensor-lr", "shuffle", "update", "one-graph", "cudagraphs")
     outcomes = {s.transform.name: s.outcome for s in conversion.steps}
     assert isinstance(outcomes["tensor-lr"], Skipped), outcomes["tensor-lr"]
     assert isinstance(outcomes["one-graph"], Skipped)
@@ -669,7 +670,7 @@ def test_a_rate_that_may_change_unseen_is_in_no_graph(parts: dict[str, str]) -> 
 def test_no_capturable_optimizer_on_the_cpu():
     # torch refuses to step a capturable optimizer there
     source = (FIXTURES / "plain_prints.py").read_text(encoding="utf-8")
-    assert "capturable" not in convert(source).source
+    assert "capturable" not in converted(source).source
 
 
 @pytest.mark.parametrize(
@@ -681,7 +682,7 @@ def test_no_capturable_optimizer_on_the_cpu():
     ],
 )
 def test_a_rate_that_the_update_sets_is_a_parameter(functions: str, metrics: str, is_parameter: bool) -> None:
-    conversion = convert(script({"functions": functions, "metrics": metrics}))
+    conversion = converted_by(script({"functions": functions, "metrics": metrics}), "tensor-lr", "update", "compile")
     assert conversion.converted, conversion.diagnostics
     assert ('["lr"] = torch.nn.Parameter(' in conversion.source) is is_parameter
     assert ('["lr"] = torch.tensor(' in conversion.source) is not is_parameter
@@ -696,7 +697,7 @@ def test_a_rate_that_a_further_phase_sets_is_a_parameter() -> None:
     other.backward()
     optimizer.step()
 """
-    conversion = convert(script({"anneal": "", "report": further}))
+    conversion = converted_by(script({"anneal": "", "report": further}), "tensor-lr", "update", "compile")
     assert conversion.converted, conversion.diagnostics
     assert '["lr"] = torch.nn.Parameter(' in conversion.source
     assert "    if torch.is_tensor(lr):\n" in conversion.source

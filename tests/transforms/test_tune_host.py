@@ -8,7 +8,7 @@ import sys
 from typing import Literal
 
 import pytest
-from cases import NoOp, turn
+from cases import NoOp, converted_by, turn
 from scripts import PARTS, script
 
 from transformer import Applied, Skipped, convert
@@ -57,7 +57,7 @@ def applied(source: str) -> str:
 
 
 def test_all_settings_are_in_one_block() -> None:
-    source = convert(script({**POOL, **CONVOLUTIONS}), tune=True).source
+    source = converted_by(script({**POOL, **CONVOLUTIONS}), "policy", "compile", "tune-host").source
     assert f"import sys\n\n{ABOVE}{THREADS}{VECTORS}{MEMORY}\nimport " in source
     above = source.partition(ABOVE)[0]
     assert all(f"import {name}\n" in above for name in ("ctypes", "os", "platform", "sys"))
@@ -71,7 +71,7 @@ def test_convolutions_of_a_part() -> None:
 
 @pytest.mark.parametrize("target", ["any", "cpu", "cuda"])
 def test_vectors_where_something_is_compiled_for_this_host(target: Literal["any", "cpu", "cuda"]) -> None:
-    source = convert(script(), tune=True, target=target).source
+    source = convert(script(), select={"flags", "policy", "compile", "tune-host"}, target=target).source
     assert (f"{ABOVE}{VECTORS}\nimport " in source) == (target != "cuda")
     assert "TORCHINDUCTOR" not in convert(script(), select={"tune-host"}).source
 
@@ -81,7 +81,7 @@ def test_vectors_where_something_is_compiled_for_this_host(target: Literal["any"
 )
 def test_the_scripts_own_vector_setting_is_kept(own: str) -> None:
     parts = {"stdlib": "import os", "setup": f'{own}\ndevice = torch.device("cpu")'}
-    step = next(s for s in convert(script(parts), tune=True).steps if s.transform.name == "tune-host")
+    step = turn("tune-host", script(parts), ("policy", "compile"))
     assert isinstance(step.outcome, Skipped)
     assert step.outcome.kind == "not needed"
     assert "already configures Inductor's check of the processor" in step.outcome.reason

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from cases import converted_by
 from scripts import PARTS, script
 
-from transformer import convert
 from transformer.conversion.first_state import read, recognise
 from transformer.facts.libraries import OF_MODULE
 from transformer.facts.torch_api import CONTAINERS
@@ -182,7 +182,8 @@ STEADY = {
 def test_functions_that_call_themselves(functions: str, value: str) -> None:
     told = reason(functions=functions, **kept(value))
     assert told is not None and told.endswith("reached by too many nested calls")
-    assert convert(script({"functions": functions, **kept(value)})).converted
+    source = script({"functions": functions, **kept(value)})
+    assert converted_by(source, "tensor-lr", "evaluate-once", "update", "one-graph", "cudagraphs").converted
 
 
 def test_an_expression_may_be_long() -> None:

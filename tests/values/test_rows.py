@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from cases import turn
+from cases import converted_by, turn
 from scripts import PARTS, script
 from states import state
 
-from transformer import Applied, Skipped, convert
+from transformer import Applied, Skipped
 from transformer.values.networks.rows import Rowwise
 
 AGENT = PARTS["agent"]
@@ -128,10 +128,14 @@ def test_a_layer_of_an_unknown_class(old: str, new: str, kept: str) -> None:
     assert isinstance(step.outcome, Skipped), step.after
 
 
+BY_NETWORK = ("tensor-lr", "shuffle", "deferred-sync", "sampling", "evaluate-once", "update", "one-graph", "cudagraphs")
+"""Transforms that ask what a network does."""
+
+
 @pytest.mark.parametrize("kept", ["mlp([2, 3, 2])", "mlp([2, 3, 2], nn.ReLU)"])
 def test_a_layer_whose_class_is_a_parameter(kept: str) -> None:
     network = agent(kept=kept).replace("self.actor(x)", "self.actor(self.more(x))")
-    conversion = convert(script({"agent": MLP + network}))
+    conversion = converted_by(script({"agent": MLP + network}), *BY_NETWORK)
     applied = {s.transform.name for s in conversion.steps if isinstance(s.outcome, Applied)}
     assert applied >= {"evaluate-once", "one-graph", "cudagraphs"}
 
@@ -144,4 +148,4 @@ def test_classes_of_other_files() -> None:
 @pytest.mark.parametrize(("kept", "above"), [("Node(2)", NODE), ("nest(2)", NEST)])
 def test_networks_that_contain_their_own_class(kept: str, above: str) -> None:
     network = agent(kept=kept).replace("self.actor(x)", "self.actor(self.more(x))")
-    assert convert(script({"agent": above + network})).converted
+    assert converted_by(script({"agent": above + network}), *BY_NETWORK).converted

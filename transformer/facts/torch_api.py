@@ -660,6 +660,7 @@ def others(*does: Other) -> frozenset[str]:
     return named(OTHERS, {"does": does} if does else {})
 
 
+@cache
 def sets_computing(qualified: str) -> bool:
     """Whether this is a setting of torch, or a function with which it computes otherwise from then on."""
     module, _, name = qualified.rpartition(".")

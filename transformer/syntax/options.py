@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from transformer.syntax.query import bind_arguments, is_none, parameters, statements, unparse
+from transformer.syntax.query import bind_arguments, is_none, last_written, parameters, statements, unparse
 from transformer.syntax.tree import Scope, Tree
 
 PARSING = ("parse_args", "parse_known_args", "parse_intermixed_args")
@@ -76,7 +76,7 @@ def _passed_for(tree: Tree, function: ast.FunctionDef, param: str) -> Iterator[t
     owner = tree.parents[function]
     name = owner.name if isinstance(owner, ast.ClassDef) and function.name == "__init__" else function.name
     for call in tree.of(ast.Call):
-        if name not in (unparse(call.func), getattr(call.func, "attr", None)):
+        if last_written(call.func) != name:
             continue
         bound = bind_arguments(function, call, call.func if isinstance(owner, ast.ClassDef) else None)
         given = bound.given.get(param) if bound is not None else None
