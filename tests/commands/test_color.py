@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from transformer import cli
 
+pytestmark = pytest.mark.usefixtures("converted_once")
 FIXTURE = Path(__file__).parent.parent.parent / "fixtures" / "one_step_per_turn.py"
 PLAIN = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")} | {"TERM": "xterm"}
 

@@ -14,6 +14,7 @@ from transformer.commands.report import Result, print_report, screen
 from transformer.conversion.result import Conversion
 from transformer.transforms.base import ON_CPU, SkipKind
 
+pytestmark = pytest.mark.usefixtures("converted_once")
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 PPO = str(FIXTURES / "one_step_per_turn.py")
 COMMANDS = (

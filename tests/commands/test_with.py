@@ -12,6 +12,7 @@ from scripts import PARTS, script
 
 from transformer.cli import main
 
+pytestmark = pytest.mark.usefixtures("converted_once")
 NETWORK = f"import torch.nn as nn\nfrom torch.distributions.categorical import Categorical\n\n\n{PARTS['agent']}\n"
 
 

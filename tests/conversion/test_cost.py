@@ -7,10 +7,10 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
+from scripts import script
 
 from transformer import convert
 from transformer.dataflow.reaching import Reaching
@@ -20,8 +20,7 @@ from transformer.values.dtypes import Dtypes
 from transformer.values.shapes import Shapes
 from transformer.values.tensors import Tensors
 
-FIXTURES = Path(__file__).parents[2] / "fixtures"
-SOURCE = (FIXTURES / "gymnasium_continuous.py").read_text(encoding="utf-8")
+SOURCE = script()
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from golden import conversion_of, converted
 from rich.console import Console
 from scripts import PARTS, edited, script
 
@@ -45,7 +46,7 @@ def test_a_line_that_keeps_the_update_from_being_compiled_is_told_once() -> None
 
 
 def test_where_the_update_is_compiled_nothing_is_said_of_it() -> None:
-    conversion = convert(script())
+    conversion = converted(script())
     assert conversion.headlines == ()
     assert "not compiled" not in said(conversion)
 
@@ -83,7 +84,7 @@ FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
 
 
 def test_what_a_transform_left_beside_what_it_did_is_told_with_a_remedy() -> None:
-    conversion = convert((FIXTURES / "q_lambda.py").read_text(encoding="utf-8"))
+    conversion = conversion_of(FIXTURES / "q_lambda.py")
     (step,) = (s for s in conversion.steps if s.transform.name == "cudagraphs")
     assert isinstance(step.outcome, Applied)
     assert step.outcome.left and not step.outcome.lesser_notes
@@ -95,8 +96,8 @@ def test_what_a_transform_left_beside_what_it_did_is_told_with_a_remedy() -> Non
 
 
 def test_what_other_files_can_no_longer_import_is_told() -> None:
-    conversion = convert((FIXTURES / "in_methods.py").read_text(encoding="utf-8"))
+    conversion = conversion_of(FIXTURES / "in_methods.py")
     assert conversion.gone and all(name.partition(".")[0] in conversion.original for name in conversion.gone)
     assert f"nothing can import it from there: {', '.join(conversion.gone)}" in said(conversion)
-    kept = convert(script())
+    kept = converted(script())
     assert kept.gone == () and "not in the new file" not in said(kept)

@@ -1,9 +1,8 @@
 """The options of a conversion that `run` turns on by itself."""
 
 import pytest
-from golden import FIXTURES
+from golden import FIXTURES, converted
 
-from transformer import convert
 from transformer.conversion.settings import Settings
 from transformer.run.flags import with_all_that_pays
 from transformer.run.prepare import facts_of
@@ -26,5 +25,5 @@ def test_environments_are_fused_by_default(settings: Settings, fused: bool | Non
 
 def test_options_turned_on_are_reported() -> None:
     source = read(FIXTURES / "target_kl.py").content
-    taken = [facts_of(convert(source, fuse_envs=fused)).taken for fused in (True, False)]
+    taken = [facts_of(converted(source, fuse_envs=fused)).taken for fused in (True, False)]
     assert taken == [["fused environments"], []]
