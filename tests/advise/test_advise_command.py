@@ -1,7 +1,6 @@
 """`lean-convert advise`: its findings in real scripts, its output formats and its exit codes."""
 
 import json
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -10,9 +9,8 @@ from click.testing import CliRunner, Result
 from transformer import cli
 from transformer.advise import advise
 from transformer.commands.advise import NOTHING, ON_CPU
-from transformer.conversion import pipeline
 
-CONVERTED_ONCE = cache(pipeline.convert)
+pytestmark = pytest.mark.usefixtures("converted_once")
 FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
 CONVERTED = sorted((FIXTURES / "converted").glob("*.py"))
 LEFT = {
@@ -32,12 +30,6 @@ for x in batches:
     optimizer.step()
 """
 TRAINS_ELSEWHERE = "from stable_baselines3 import PPO\nPPO('MlpPolicy', env).learn(total_timesteps=10_000)\n"
-
-
-@pytest.fixture(autouse=True)
-def converted_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cache conversions: these tests are about the advice, not about the conversion."""
-    monkeypatch.setattr(pipeline, "convert", CONVERTED_ONCE)
 
 
 def run(*args: str | Path, stdin: bytes | None = None) -> Result:

@@ -13,6 +13,7 @@ from transformer.advise import RULES
 from transformer.commands import report
 from transformer.syntax.diagnostics import CODES
 
+pytestmark = pytest.mark.usefixtures("converted_once")
 ROOT = Path(__file__).parents[2]
 FIXTURE = str(ROOT / "fixtures" / "one_step_per_turn.py")
 NAMES = (*(t.name for t in all_transforms()), *CODES, *(r.code for r in RULES))

@@ -84,7 +84,7 @@ def test_a_transform_leaves_the_state_that_it_gets_as_it_is(monkeypatch: pytest.
 
 def kind_of(transform: str, **parts: str) -> tuple[str, str]:
     """The reason and the kind of a transform's skip."""
-    outcomes = {s.transform.name: s.outcome for s in convert(script(parts), tune=True).steps}
+    outcomes = {s.transform.name: s.outcome for s in golden.converted(script(parts), tune=True).steps}
     outcome = outcomes[transform]
     assert isinstance(outcome, Skipped)
     return outcome.reason, outcome.kind

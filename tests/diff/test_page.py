@@ -8,6 +8,7 @@ from pathlib import Path
 
 import hand_made
 import pytest
+from golden import conversion_of
 from rich.console import Console
 from test_verified import REPORT
 
@@ -178,7 +179,7 @@ def test_a_conversion_of_one_step_has_a_page():
 
 def test_the_verdict_and_what_was_left_stand_above_all_else():
     fixture = next(path for path in FIXTURES if path.name == "distributed.py")
-    conversion = convert(fixture.read_text())
+    conversion = conversion_of(fixture)
     left = [s for s in conversion.steps if not s.applied and s.outcome.left_as_it_was]
     assert left
     page = render_page(conversion, fixture.name)
@@ -195,7 +196,7 @@ def test_the_verdict_and_what_was_left_stand_above_all_else():
 
 
 def test_the_page_counts_as_the_terminal_does_and_gives_each_transform_one_reason():
-    conversion = convert(Path(FIXTURES[0].parent, "acts_into_memory.py").read_text())
+    conversion = conversion_of(Path(FIXTURES[0].parent, "acts_into_memory.py"))
     page = render_page(conversion, "train.py")
     summaries = re.findall(r"<summary>(.*?)</summary>", page)
     report = io.StringIO()
