@@ -430,7 +430,7 @@ def _is_index(roles: Roles, node: ast.Name) -> bool:
     parent = tree.parents[node]
     indexed = _indexed(tree, node)
     if indexed is not None:
-        found = world.reaching(indexed.value)
+        found = world.of(indexed.value)
         return roles.get(Tensors).tensor(indexed.value) or (world.are_tensors(found) and world.is_known(found))
     if isinstance(parent, ast.Call):
         made = tree.calls(parent, "torch.as_tensor") and parent.args[:1] == [node]  # converts the indices to a tensor

@@ -425,7 +425,7 @@ class Interpreter:
         for thing in things:
             exact = self.heap.get((thing, f"#{place}"))
             of_step = thing.kind == "made" and exact and place < count - 1
-            of_tuple = thing.kind == "tuple" and thing.node is not None and size(thing.node) == count
+            of_tuple = thing.kind == "tuple" and thing.node is not None and _size(thing.node) == count
             if (of_step or of_tuple) and not starred:
                 found |= exact
             else:
@@ -737,10 +737,10 @@ class Interpreter:
             elif (
                 thing.kind == "tuple"
                 and thing.node is not None
-                and size(thing.node) is not None
+                and _size(thing.node) is not None
                 and isinstance(node.slice, ast.Constant)
                 and isinstance(node.slice.value, int)
-                and 0 <= node.slice.value < (size(thing.node) or 0)
+                and 0 <= node.slice.value < (_size(thing.node) or 0)
             ):
                 found |= self.heap.get((thing, f"#{node.slice.value}"))
             elif thing.kind in python.CONTAINERS and isinstance(node.slice, ast.Slice):
@@ -1735,7 +1735,7 @@ def _spreads_names(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and any(k.arg is None for k in node.keywords)
 
 
-def size(node: ast.AST | None) -> int | None:
+def _size(node: ast.AST | None) -> int | None:
     """The length of a tuple display; None if it contains `*x`."""
     if isinstance(node, ast.Tuple) and not any(isinstance(e, ast.Starred) for e in node.elts):
         return len(node.elts)

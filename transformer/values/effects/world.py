@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from transformer.dataflow.bindings import variables
 from transformer.dataflow.liveness import exposed
 from transformer.dataflow.variables import COMPREHENSIONS, Owner
 from transformer.facts import python
@@ -15,7 +14,7 @@ from transformer.facts.torch_api import NEW, may_be_given, names
 from transformer.recognition.refusals import Unconvertible
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import calls_method, parameters, unparse, walk
-from transformer.values.effects.interpreter import GRADIENTS, MEMORY, VALUES, Effect, Frame, Interpreter, size
+from transformer.values.effects.interpreter import GRADIENTS, MEMORY, VALUES, Effect, Frame, Interpreter
 from transformer.values.effects.objects import (
     EVERY,
     GIVEN,
@@ -127,32 +126,6 @@ class World:
         found = self.of(node)
         same = all(t.kind == "bound" and t.of[0].node is function for t in found)
         return not self._code.gave_up and bool(found) and same
-
-    def reaching(self, read: ast.expr) -> Things:
-        """What an expression may be; for a variable of the training scope, by the assignments that reach it."""
-        found, roles = set[Thing](), self._roles
-        if not isinstance(read, ast.Name) or not self._is_assigned(read):
-            return self.of(read)
-        for stmt in roles.reaching(roles.scope).before(read.id, roles.tree.statement(read)):
-            if not isinstance(stmt, ast.Assign) or len(stmt.targets) > 1:
-                return self.of(read)
-            given, target = self.of(stmt.value), stmt.targets[0]
-            if not isinstance(target, ast.Name):
-                parts = [unparse(part) for part in target.elts] if isinstance(target, ast.Tuple) else []
-                if parts.count(read.id) != 1 or any(size(t.node) != len(parts) or t.kind != "tuple" for t in given):
-                    return self.of(read)
-                given = frozenset(p for t in given for p in self._heap.get((t, f"#{parts.index(read.id)}")))
-            found |= given
-        return self.of(read) & found
-
-    def _is_assigned(self, read: ast.Name) -> bool:
-        """Whether only statements of the training scope bind the variable that a name of it reads."""
-        tree, scope = self._roles.tree, self._roles.scope
-        if tree.scope_of(read) is not scope or variables(tree).owner_of(read) is not scope:
-            return False
-        declared: list[ast.Global | ast.Nonlocal] = [*tree.of(ast.Global), *tree.of(ast.Nonlocal)]
-        named = {name for n in declared for name in n.names} | {n.target.id for n in tree.of(ast.NamedExpr)}
-        return read.id not in named
 
     def is_tensor(self, name: str) -> bool:
         """Whether a variable of the training scope is a tensor unless it is None, a number or a text."""
