@@ -48,6 +48,6 @@ def test_rollouts_are_no_warm_up(tmp_path: Path) -> None:
 @pytest.mark.parametrize("folder", [FIXTURES, FIXTURES / "converted"], ids=lambda p: p.name)
 def test_which_fixtures_train_step_by_step(folder: Path) -> None:
     stepwise = {path.stem for path in folder.glob("*.py") if find_places(path.read_text()).stepwise}
-    off_policy = {"deep_q", "distributional", "soft_actor_critic", "tuned_entropy", "twin_critics"}
+    off_policy = {"acts_and_learns", "deep_q", "distributional", "soft_actor_critic", "tuned_entropy", "twin_critics"}
     merged = {"several_files"} if folder.name == "converted" else set()  # its own loop has no update
     assert stepwise == off_policy | {"acts_into_memory", "one_step_per_turn"} | merged
