@@ -12,7 +12,8 @@ from transformer import convert
 
 def ruff(*args: str, length: int, content: str) -> subprocess.CompletedProcess[str]:
     command = [find_ruff_bin(), *args, "--isolated", "--config", f"line-length={length}", "-"]
-    return subprocess.run(command, input=content, capture_output=True, text=True, check=False)
+    where = golden.FIXTURES  # whose modules are of the file's own project
+    return subprocess.run(command, cwd=where, input=content, capture_output=True, text=True, check=False)
 
 
 QUICK = ("gym_classic_discrete", "gymnasium_continuous", "in_methods", "recurrent_lstm", "two_optimizers")
