@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
@@ -78,11 +78,13 @@ def stays_on_cpu(code: str) -> bool:
     return not Study(code.removeprefix(pipeline.BYTE_ORDER_MARK)).uses_device
 
 
-def _found(code: str) -> tuple[Finding, ...]:
+def _found(code: str, of: Collection[str] | None = None) -> tuple[Finding, ...]:
+    """The findings of all rules, or of those with these codes."""
     study = Study(code)
     found = {
         Finding(*_position(node), rule.code, message, transform)
         for rule in RULES
+        if of is None or rule.code in of
         for node, message, transform in rule.find(study)
     }
     return tuple(sorted(found, key=lambda f: (f.line, f.column, f.code, f.message)))
@@ -99,7 +101,8 @@ def _checked(code: str, found: tuple[Finding, ...]) -> tuple[Finding, ...]:
     conversion = pipeline.convert(code)
     steps = [s for s in conversion.steps if s.applied] if conversion.converted else []
     last = max((i for i, s in enumerate(steps, 1) if any(f.transform == s.transform.name for f in found)), default=0)
-    places = [[_finding_key(text, f) for f in _found(text)] for text in (code, *(s.after for s in steps[:last]))]
+    asked = {f.code for f in found if f.transform}
+    places = [[_finding_key(text, f) for f in _found(text, asked)] for text in (code, *(s.after for s in steps[:last]))]
     names = [s.transform.name for s in steps]
     return tuple(
         f if _removed(_finding_key(code, f), f.transform, names, places) else replace(f, transform=None) for f in found
