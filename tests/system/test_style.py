@@ -15,7 +15,7 @@ def ruff(*args: str, length: int, content: str) -> subprocess.CompletedProcess[s
     return subprocess.run(command, input=content, capture_output=True, text=True, check=False)
 
 
-QUICK = ("gym_classic_discrete", "gymnasium_continuous", "in_methods", "recurrent_lstm", "two_optimizers")
+QUICK = ("gymnasium_continuous", "in_methods", "two_optimizers")
 """The fixtures whose conversions have the least in common."""
 CASES = [
     pytest.param(f, n, id=f"{f.stem}-{n}", marks=[] if n == 88 and f.stem in QUICK else pytest.mark.slow)

@@ -203,7 +203,7 @@ def run(make: Maker, count: int, fused: Any = FusedVectorEnv, steps: int = 300) 
 EACH = [(chain, count) for place, chain in enumerate(CHAINS) for count in ((1, 3) if place % 2 else (3, 1))]
 
 
-@pytest.mark.parametrize("case", slow_but_each(2, EACH), ids=str)
+@pytest.mark.parametrize("case", slow_but_each(4, EACH), ids=str)
 def test_same_bits(case: tuple[str, int]) -> None:
     chain, count = case
     assert run(CHAINS[chain], count) > 5
