@@ -68,6 +68,11 @@ REWRITES = [
         {**AFTER, "report": ASKED.format(ONE_BY_ONE)},
     ),
     Rewrite(
+        "a list that is asked for its length",
+        {"report": "print(sum(clipfracs) / len(clipfracs))"},
+        {**AFTER, "report": f"print(sum({ONE_BY_ONE}) / len(clipfracs))"},
+    ),
+    Rewrite(
         "a list that an f-string shows and that may be empty",
         {"report": "print(f'{np.mean(clipfracs):.3f}')"},
         {

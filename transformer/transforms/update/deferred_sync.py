@@ -373,8 +373,10 @@ class Deferral:
         return self.tree.scope_of(use) is self.state.roles.scope and use.lineno > (self.loop.end_lineno or 0)
 
     def _is_tested(self, use: ast.AST) -> bool:
-        """Whether a list is only asked whether it is empty, as in `np.mean(x) if x else 0`."""
+        """Whether a list is only asked for its length, or whether it is empty, as in `np.mean(x) if x else 0`."""
         parent = self.tree.parents[use]
+        if isinstance(parent, ast.Call):
+            return self.tree.names.builtin(parent.func) == "len"
         while isinstance(parent, ast.BoolOp):
             use, parent = parent, self.tree.parents[parent]
         if isinstance(parent, ast.UnaryOp):
