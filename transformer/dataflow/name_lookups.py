@@ -19,13 +19,17 @@ def texts_of(tree: Tree) -> set[str]:
 
 def identifiers(node: ast.AST) -> set[str | None]:
     """The names in a node itself."""
-    return {getattr(node, field, None) for field in ("id", "attr", "name", "arg")}
+    return {getattr(node, field, None) for field in ("id", "attr", "name", "asname", "arg")}
+
+
+def words_of(tree: Tree) -> set[str | None]:
+    """All names and texts of a file."""
+    return {name for node in tree.nodes for name in identifiers(node)} | texts_of(tree)
 
 
 def fresh_member(tree: Tree, wanted: str) -> str:
     """A name for a method that no variable, attribute, keyword argument or text has: the latter may set attributes."""
-    taken = {name for node in tree.nodes for name in identifiers(node)} | texts_of(tree)
-    name = tree.names.fresh(wanted)
+    taken, name = words_of(tree), tree.names.fresh(wanted)
     while name in taken:
         name = tree.names.fresh(wanted)
     return name

@@ -20,7 +20,7 @@ from typing import NamedTuple, TypeVar
 
 from transformer.dataflow.access import access, block_names, scope_access
 from transformer.dataflow.bindings import variables
-from transformer.dataflow.name_lookups import texts_of
+from transformer.dataflow.name_lookups import words_of
 from transformer.dataflow.variables import COMPREHENSIONS, FUNCTIONS, Owner
 from transformer.facts import libraries, python, torch_api
 from transformer.recognition.refusals import Unconvertible
@@ -127,9 +127,8 @@ class Interpreter:
         self._steps = frozenset(roles.env_steps)
         self._training = _training_function(roles)
         self._generators = _generators(roles.tree)
-        written = {getattr(n, field, None) for n in roles.tree.nodes for field in ("id", "attr", "name", "asname")}
-        self._words = written | texts_of(roles.tree)
-        """All names and texts of the file: a class has no method of another name."""
+        self._words = words_of(roles.tree)
+        """A class has no method of another name."""
         self.module = Frame(roles.tree.root, ())
         self._frame = self.module
         self._scope: Owner = roles.tree.root
@@ -379,9 +378,7 @@ class Interpreter:
             stmt = self._tree.statement(node)
             known = isinstance(owner, (ast.Module, ast.FunctionDef)) and node.id not in self._bound_otherwise
             found = self._roles.reaching(owner).before(node.id, stmt) if known else frozenset()  # type: ignore[arg-type]
-            first = getattr(stmt, "value", None) or getattr(
-                stmt, "iter", None
-            )  # evaluated above what the statement binds
+            first = getattr(stmt, "value", None) or getattr(stmt, "iter", None)  # evaluated before the statement binds
             if found and node.id in access(stmt).binds and (first is None or node not in walk(first)):
                 found |= {stmt}
             self._reaching[node] = found
@@ -1735,7 +1732,7 @@ def _spreads_names(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and any(k.arg is None for k in node.keywords)
 
 
-def _size(node: ast.AST | None) -> int | None:
+def _size(node: ast.AST) -> int | None:
     """The length of a tuple display; None if it contains `*x`."""
     if isinstance(node, ast.Tuple) and not any(isinstance(e, ast.Starred) for e in node.elts):
         return len(node.elts)
