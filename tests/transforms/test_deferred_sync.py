@@ -28,6 +28,19 @@ COLLECTED = "\nwith torch.no_grad():\n    clipfracs += [((ratio - 1.0).abs() > a
 KL = "kl = ((ratio - 1.0) - ratio.log()).mean().item()"
 
 
+NO_MERE_REPORTS = (
+    "if iteration > 1:\n    b_obs[b_obs == 0] = 1",
+    "if iteration > 1:\n    print(epoch)\n    b_obs[0] = 1",
+    "if iteration > 1:\n    print(epoch)\nelse:\n    args.clip_coef = 0.1",
+    "if iteration > 1:\n    agent.training = False",
+    "if iteration > 1:\n    sizes = b_obs.shape",
+    "if (late := iteration) > 1:\n    print(late)",
+    "print(late := iteration)",
+    "print([(late := i) for i in (1, iteration)])",
+)
+"""Statements of a minibatch that bind or change something, beside what they report."""
+
+
 def reading(metrics: str, **parts: str) -> dict[str, str]:
     """A minibatch that reads what `metrics` reads, and nothing else."""
     return {"metrics": metrics, "report": "print(iteration, global_step, v_loss.item())", **parts}
@@ -358,6 +371,7 @@ NOOPS = [
         LEAVES,
         at="    break",
     ),
+    *(NoOp(f"no mere report: {what}", reading(what), NOTHING, kind="not needed") for what in NO_MERE_REPORTS),
 ]
 
 

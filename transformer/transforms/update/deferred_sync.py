@@ -20,7 +20,7 @@ from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Loop
 from transformer.transforms.base import ALL, NotNeeded, Rewrite, Skip, Transform, TransformInfo, each_region
 from transformer.values.dtypes import Dtypes
-from transformer.values.effects.moves import reads_otherwise
+from transformer.values.effects.moves import changes_anything, reads_otherwise
 from transformer.values.effects.world import World
 from transformer.values.minibatch import first_computation, last_step
 from transformer.values.reports import is_report
@@ -461,7 +461,10 @@ class Deferral:
         calls, own = [n for n in walk(stmt) if isinstance(n, ast.Call)], self._names_of_condition(stmt)
         if any(isinstance(n, ast.Name) and n.id in rebound - own for n in walk(stmt)):
             return False
-        besides = {c.func for c in calls if is_report(self.tree, c)}
+        reports = {c for c in calls if is_report(self.tree, c)}
+        if changes_anything(self.state.roles, stmt, own, reports) is not None:
+            return False
+        besides = {c.func for c in reports}
         past = self.computing[self.computing.index(stmt) + 1 :]
         return all(map(self._is_harmless, calls)) and not reads_otherwise(self.state.roles, stmt, past, besides)
 

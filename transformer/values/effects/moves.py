@@ -1,13 +1,14 @@
-"""Whether code may be moved past other code: what it reads must stay as it is."""
+"""Whether code may be moved past other code: what it reads must stay as it is, and it may change nothing itself."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator, Sequence
 
+from transformer.dataflow.access import access
 from transformer.facts.torch_api import GRADIENTS, attributes, of_parameters
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import children, walk
+from transformer.syntax.query import children, statements, walk
 from transformer.values.effects.world import Held, World
 
 LEAVING = (ast.Return, ast.Break, ast.Continue, ast.Raise, ast.Yield, ast.YieldFrom, ast.Await)
@@ -40,6 +41,29 @@ def reads_otherwise(
             held = world.changes(things, past, gradients=False, environments=True)
         if held is not None:
             return held
+    return None
+
+
+def changes_anything(
+    roles: Roles, stmt: ast.stmt, own: Collection[str] = (), besides: Collection[ast.AST] = ()
+) -> Held | None:
+    """What a statement binds or changes, so that other code might notice when it runs; None if nothing.
+
+    Args:
+        roles: the script.
+        stmt: a statement of the training scope.
+        own: names that nothing but the statement reads; it may bind them.
+        besides: calls whose effects do not count, such as those that report.
+    """
+    if not {name for s in statements([stmt]) for name in access(s).binds} <= {*own}:
+        return Held(stmt, "binds a name that may be read elsewhere")
+    for node in walk(stmt):
+        if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
+            return Held(node, "changes something")
+    for node, effect in roles.get(World).happens([stmt]):
+        bound = effect.variable is not None and effect.variable.name in own
+        if node not in besides and not (effect.kind == "binds" and bound):
+            return Held(node, "may change something")
     return None
 
 
