@@ -10,6 +10,7 @@ from statistics import geometric_mean, median
 from typing import Any
 
 import speed_page
+import wild_speed
 
 try:
     import tomllib
@@ -61,7 +62,7 @@ def _speed() -> Iterable[str]:
     yield "cleanrl's scripts with their default arguments, ratios to the original in the same turns:\n"
     yield speed_page.readme_table()
     yield f"\n{speed_page.age()}\n"
-    strangers = [e for e in _json("wild-speed") if e.get("results")]
+    strangers = [e for e in _json("wild-speed") if e.get("results") and not wild_speed.is_of_classes(e)]
     yield "Other people's scripts that ran equal, with their own sizes, on one thread:\n"
     yield "| of them | scripts | median | geometric mean | from, to | slower than the original |"
     yield "|-|-:|-:|-:|-|-:|"

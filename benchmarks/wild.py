@@ -325,7 +325,7 @@ def listed(scripts: list[Script], name: str = "wild") -> str:
     ]
     names = [*FIRST, *(f.name for f in fields(Script) if f.name not in FIRST)]
     for script in scripts:
-        given = {name: value for name in names if (value := getattr(script, name))}
+        given = {n: v for n in names if (v := getattr(script, n)) or (n == "speed_args" and v is not None)}
         entries.append("\n".join(["[[script]]", *(f"{n} = {json.dumps(v)}" for n, v in given.items())]) + "\n")
     return "\n".join(entries)
 

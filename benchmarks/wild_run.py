@@ -45,6 +45,8 @@ class Setting:
 
     args: Sequence[str] = ()
     """Its arguments, before those that make it small; an option here replaces one of those."""
+    speed_args: Sequence[str] | None = None
+    """Its arguments where its speed is measured, with its own sizes; None if these are `args`."""
     ending: str = ""
     """What is put below it, original and converted, where it only defines what other modules of its own call."""
     observations: str = ""

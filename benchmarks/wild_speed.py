@@ -25,6 +25,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -65,9 +66,13 @@ FEWEST = 3
 LIMIT = 1800
 """Seconds that a process may live: it waits while the others compile and have their turns."""
 
+CLASSES = "wild_classes"
+"""The list whose scripts are told of apart: agents as classes, helpers, several files."""
+
 INTRODUCTION = (
     "How fast the scripts of [wild.md](wild.md), [wild_off_policy.md](wild_off_policy.md) and "
-    "[wild_other.md](wild_other.md) that ran equal train, with their own sizes and one thread: ratios to the "
+    "[wild_other.md](wild_other.md) that ran equal train, and below them those of [wild_classes.md](wild_classes.md), "
+    "with their own sizes and one thread: ratios to the "
     "unmodified original in the same turn, medians of all turns; ± is half the width of the 95% interval of that "
     "median. Environments that cannot be had are stood in for by random ones of the same interface, whose steps cost "
     "next to nothing: there the ratio is above what the real one would give. `make wild-speed` measures them, one "
@@ -82,11 +87,16 @@ def lined_up(
     """One script and its conversion, to be measured in the surroundings in which it ran."""
     path = root / script.path
     text = read(path).content
+    args = script.args if script.speed_args is None else script.speed_args
     quiet = [a for a in wild_run.options(text) if a == "--no-capture-video"]
+    run = wild_run.as_run(text, script)
     with tempfile.TemporaryDirectory() as folder, wild_run.environment(path, root, text, script, packages):
         output = Path(folder, path.name)
         output.write_text(wild_run.as_run(converted, script), encoding="utf-8")
-        original = Run(path, (*script.args, *quiet), wild_run.as_run(text, script), timeout=limit)
+        together = tuple(root / name for name in script.together)
+        # The places to be timed are looked for in the other files only if the script runs as it is
+        source = None if run == text else run
+        original = Run(path, (*args, *quiet), source, timeout=limit, together=together)
         yield line_up(original, output, (), rungs)
 
 
@@ -110,10 +120,10 @@ def warm_ups(contenders: Sequence[Contender]) -> dict[str, float | None]:
         OSError: it cannot be read.
     """
     found: dict[str, float | None] = {"cores": len(os.sched_getaffinity(0))}
-    for cache, warm in (("empty", False), ("full", True)):
+    for filled, warm in (("empty", False), ("full", True)):
         task = Task(contenders, 1, Length(BURN_IN, 1, None, 1), warm_cache=warm)
         figures = bench(past_warm_up(task, BURN_IN_STEPS)).results[-1].figures
-        found[cache] = None if figures is None else round(figures.warmup_seconds.median, 1)
+        found[filled] = None if figures is None else round(figures.warmup_seconds.median, 1)
     return found
 
 
@@ -170,14 +180,35 @@ def summary(entries: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def page(entries: Sequence[Mapping[str, Any]]) -> str:
-    """The page: what was measured, the fastest first."""
+    """The page: what was measured, the fastest first; scripts of CLASSES below the others."""
+    lines = ["# How much faster strangers' scripts get", "", *textwrap.wrap(INTRODUCTION, 118), ""]
+    lines += _told([e for e in entries if not is_of_classes(e)], picture=True)
+    if of_classes := [e for e in entries if is_of_classes(e)]:
+        lines += ["", "# Agents as classes, helpers, several files", "", *_told(of_classes)]
+    return "\n".join(lines) + "\n"
+
+
+def is_of_classes(entry: Mapping[str, Any]) -> bool:
+    """Whether a script is of the list CLASSES."""
+    return (entry["repository"], entry["path"]) in _classes()
+
+
+@cache
+def _classes() -> frozenset[tuple[str, str]]:
+    return frozenset((s.repository, s.path) for s in wild.read_list(HERE / "lists" / f"{CLASSES}.toml"))
+
+
+def _told(entries: Sequence[Mapping[str, Any]], *, picture: bool = False) -> list[str]:
+    """The lines of a page on some scripts."""
     ordered = sorted(entries, key=lambda e: -(ratio(e, RUNGS[-1]) or ratio(e, RUNGS[0]) or 0))
     loads = [e["machine"]["load"] for e in entries if "machine" in e and e["machine"].get("load") is not None]
-    lines = ["# How much faster strangers' scripts get", "", *textwrap.wrap(INTRODUCTION, 118), "", *summary(entries)]
+    lines = summary(entries)
     if loads:
         lines.append(f"- The machine's load at the beginning of each: {min(loads):.1f} to {max(loads):.1f}.")
-    lines += ["", f"![Ratios, script by script](../results/{PICTURE.name})", ""]
+    if picture:
+        lines += ["", f"![Ratios, script by script](../results/{PICTURE.name})"]
     lines += [
+        "",
         "Microseconds per environment step, of the original and under `--compile`:",
         "",
         "| script | flags off | compile | warm-up s | step | of it env | compiled: step | update | compiled anew |",
@@ -189,7 +220,7 @@ def page(entries: Sequence[Mapping[str, Any]]) -> str:
     if reasons:
         lines += ["", f"## Below {AIM}x, and why", ""]
         lines += [f"- {e['repository']} `{e['path']}`, {ratio(e, RUNGS[-1]):.2f}x: {'; '.join(w)}" for e, w in reasons]
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def warm_up_table(entries: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -352,7 +383,7 @@ def keep(entry: dict[str, Any]) -> None:
 def write_page() -> None:
     """Page and picture of what is known."""
     PAGE.write_text(page(load()), encoding="utf-8")
-    draw(load())
+    draw([e for e in load() if not is_of_classes(e)])
 
 
 @dataclass(frozen=True)
@@ -372,13 +403,13 @@ class Wanted:
 
 def go_on(script: wild.Script, root: Path, packages: Path, wanted: Wanted) -> str | None:
     """Measure a script and store the result; returns a message, or None if it is known or not converted."""
-    outcome = wild.outcome_of(root / script.path)
+    outcome = wild.outcome_of(root / script.path, [root / name for name in script.together])
     known = next((e for e in load() if (e["repository"], e["path"]) == (script.repository, script.path)), None)
     done = known is not None and known["conversion"] == outcome.digest and not wanted.warm_up
     if outcome.kind != "converted" or (done and not wanted.again):
         return None
     entry: dict[str, Any] = {"repository": script.repository, "path": script.path, "conversion": outcome.digest}
-    entry["held_back"] = dict(outcome.held_back)
+    entry["held_back"] = {name: why.replace(f"{root}/", "") for name, why in outcome.held_back.items()}
     rungs = RUNGS[-1:] if wanted.warm_up else RUNGS
     try:
         with lined_up(script, outcome.source, root, packages, wanted.limit, rungs) as contenders:

@@ -84,6 +84,16 @@ def test_the_page_is_sorted_and_lists_missing_measurements() -> None:
     assert len({line.count(" | ") for line in text.splitlines() if line.startswith("| a/b")}) == 1
 
 
+def test_classes_are_told_of_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    import wild_speed
+
+    monkeypatch.setattr(wild_speed, "_classes", lambda: frozenset({("a/b", "agent.py")}))
+    others, classes = wild_speed.page([entry("agent.py", 1.0, 4.0), entry("ppo.py", 1.0, 2.0)]).split("# Agents as")
+    assert "1 scripts: geometric mean 2.00x" in others
+    assert "1 scripts: geometric mean 4.00x" in classes
+    assert "agent.py" not in others and "ppo.py" not in classes
+
+
 def test_a_script_below_the_aim_has_its_reasons() -> None:
     from wild_speed import held, page
 
