@@ -473,7 +473,8 @@ def main(
         if (told := go_on(script, root, directory / ".packages", wanted)) is not None:
             click.echo(f"{time.monotonic() - began:6.0f} s  {told}")
     write_page()
-    click.echo("\n".join(summary(load())))
+    for classes in (False, True):
+        click.echo("\n".join(summary([e for e in load() if is_of_classes(e) == classes])))
 
 
 if __name__ == "__main__":
