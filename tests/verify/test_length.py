@@ -77,3 +77,22 @@ def test_each_turn_steps_the_environment(tmp_path: Path, changes: dict[str, str]
     script.write_text(agent_script(changes))
     found = find_length(Run(script))
     assert (found.option, found.unit, found.planned, found.stepwise) == ("--steps", 1, 300, True)
+
+
+@pytest.mark.parametrize("inner", ["range(args.length)", "range(400)", "while"], ids=str)
+def test_episodes_are_no_steps(tmp_path: Path, inner: str) -> None:
+    """Fewer episodes would still be long ones, and shorter ones as many: the run is ended from outside."""
+    before, loop = agent_script({}).split("    for step in range(args.steps):\n")
+    option = '    parser.add_argument("--steps", type=int, default=300)\n'
+    options = "".join(
+        option.replace("steps", name).replace("300", n) for name, n in (("episodes", "100"), ("length", "400"))
+    )
+    body = "".join(f"    {line}" for line in loop.splitlines(keepends=True))
+    start = f"        for step in {inner}:\n"
+    if inner == "while":
+        start = "        step = -1\n        while step < args.length:\n            step += 1\n"
+    script = tmp_path / "script.py"
+    script.write_text(f"{before.replace(option, options)}    for episode in range(args.episodes):\n{start}{body}")
+    found = find_length(Run(script))
+    assert (found.option, found.stepwise) == (None, True)
+    assert found.shortened(Run(script), 240).args == ()

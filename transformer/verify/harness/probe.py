@@ -67,9 +67,11 @@ class Probe:
     def _end(self) -> None:
         """Record the result, and end the run."""
         here, stepping = (dict(self._loops_around(places)) for places in (self._frames(), self._stepped_at))
-        training = [planned for place, planned in stepping.items() if place in here and planned is not None]
+        training = [planned for place, planned in stepping.items() if place in here]
         stepwise = next(iter(stepping), None) in here  # the same loop also steps optimizers
-        found = (match for planned in training for match in self._matches(planned, stepwise))
+        # In a loop over episodes, shorter ones leave as many, and fewer ones are no number of iterations
+        counting = training[0] if len(training) == 1 else None
+        found = iter(()) if counting is None else self._matches(counting, stepwise)
         option, unit, iterations = next(found, (None, None, None))
         self._journal.add("probe", option, unit, iterations, self._journal.env_steps if stepwise else 0, self._num_envs)
         for parsed in self._options.found.values():
