@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import textwrap
 from pathlib import Path
@@ -608,6 +609,36 @@ def test_columns_from_a_method_are_collated_above_the_update(returned: str, outs
     assert whole in source
     step = turn("update", source.replace(whole, returned))
     assert step.applied and ("def update(batch" not in step.after) == outside
+
+
+@pytest.mark.parametrize(
+    ("drawn", "method"),
+    [
+        ("random.sample(rb.rows, args.batch_size)", ""),
+        ("random.choices(rb.rows, k=args.batch_size)", ""),
+        ("rb.sample(args.batch_size)", "return random.sample(self.rows, count)"),
+        ("rb.sample(args.batch_size)", "chosen = random.sample(self.rows, k=count)\n        return chosen"),
+    ],
+)
+@pytest.mark.parametrize(
+    "collate",
+    [
+        "b_obs, b_next_obs, b_actions, b_rewards, b_dones = [torch.stack([r[i] for r in batch]) for i in range(5)]",
+        "batch = {i: torch.stack([r[i].float() for r in batch]) for i in range(len(batch[0].copy()))}\n"
+        "b_obs, b_next_obs, b_actions, b_rewards, b_dones = batch.values()",
+    ],
+)
+def test_a_drawn_list_of_steps_is_collated_above_the_update(drawn: str, method: str, collate: str) -> None:
+    """A compiled update would be compiled anew whenever two of its steps share a tensor."""
+    source = replay(sample=f"batch = {drawn}\n{collate}")
+    source = source.replace("np.array(part, dtype=np.float32).ravel()", "torch.tensor(part).ravel()")
+    if method:
+        above, below = source.split("        picked = ")
+        source = f"{above}        {method}\n{below.partition(chr(10))[2].partition(chr(10))[2]}"
+    step = turn("update", source)
+    assert step.applied
+    (updating,) = (n for n in ast.walk(ast.parse(step.after)) if isinstance(n, ast.FunctionDef) and n.name == "update")
+    assert not any(isinstance(n, (ast.ListComp, ast.DictComp)) for n in ast.walk(updating))
 
 
 def test_update() -> None:

@@ -13,12 +13,14 @@ from dataclasses import dataclass
 
 from transformer.dataflow.access import access, scope_access
 from transformer.facts.libraries import library_does, role
-from transformer.facts.torch_api import OF_HOST, functions
+from transformer.facts.torch_api import OF_HOST, draws, functions
 from transformer.syntax.query import calls_method, names_in, parameters, statements, unparse, walk
 from transformer.syntax.tree import Loop, Tree
 
 DRAWING = functions("torch", draws=True, dtype="integer")
 """Functions that draw indices below a number known on the host."""
+DRAWING_LISTS = draws(makes="choice")
+"""Functions of Python's `random` that draw from a list or a deque."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ def _region(
     holds the call `collecting`, its steps are not turned into tensors in the region, nor gone through one by one.
     """
     own = {tree.statement(step) for step in steps}
-    lists = {name for stmt in block if _transposes(tree, stmt) for name in access(stmt).binds}
+    lists = {name for stmt in block if _makes_lists(tree, stmt) for name in access(stmt).binds}
     if collecting is not None:
         lists |= {
             name for stmt in block if collecting in walk(stmt) for s in statements([stmt]) for name in collects(s)
@@ -108,16 +110,33 @@ def _goes_through_steps(tree: Tree, stmt: ast.stmt, collecting: ast.Call) -> boo
     return collecting in inside or (loops and not any(calls_method(n, "backward") for n in inside))
 
 
-def _transposes(tree: Tree, stmt: ast.stmt) -> bool:
-    """Whether a statement turns a list of steps into one list per part of a step: `Step(*zip(*sampled))`.
+def _makes_lists(tree: Tree, stmt: ast.stmt) -> bool:
+    """Whether a statement draws a list of stored steps, or turns one into a list per part: `Step(*zip(*sampled))`.
 
     A method that it calls may do so: `memory.sample(32)`.
     """
     made = stmt.value if isinstance(stmt, ast.Assign) else None
     named = made.func.attr if isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) else ""
     methods = tree.methods(named)
-    returned = [[s.value for s in statements(m.body) if isinstance(s, ast.Return)] for m in methods]
-    return _is_transposed(made) or (bool(methods) and all(v and all(map(_is_transposed, v)) for v in returned))
+    returned = [[v for s in statements(m.body) if isinstance(s, ast.Return) for v in _returned(m, s)] for m in methods]
+    return _is_list_of_steps(tree, made) or (
+        bool(methods) and all(v and all(_is_list_of_steps(tree, value) for value in v) for v in returned)
+    )
+
+
+def _returned(method: ast.FunctionDef, stmt: ast.Return) -> Sequence[ast.expr | None]:
+    """The values that a method may return by a statement: those of a variable that it returns."""
+    if not isinstance(stmt.value, ast.Name):
+        return [stmt.value]
+    bound = [s for s in statements(method.body) if stmt.value.id in access(s).binds]
+    return [s.value if isinstance(s, ast.Assign) else None for s in bound] or [None]
+
+
+def _is_list_of_steps(tree: Tree, made: ast.expr | None) -> bool:
+    if not isinstance(made, ast.Call):
+        return False
+    module, _, name = (tree.qualified(made.func) or "").rpartition(".")
+    return _is_transposed(made) or (module == "random" and name in DRAWING_LISTS)
 
 
 def _is_transposed(made: ast.expr | None) -> bool:
@@ -127,16 +146,20 @@ def _is_transposed(made: ast.expr | None) -> bool:
 
 
 def _collates(tree: Tree, stmt: ast.stmt, lists: Set[str]) -> bool:
-    """Whether a statement makes a tensor from lists of parts of steps, and calls no network."""
-    if _transposes(tree, stmt):
+    """Whether a statement makes tensors from lists of steps or of their parts, and calls no network."""
+    if _makes_lists(tree, stmt):
         return True
     if not isinstance(stmt, ast.Assign) or not names_in([stmt.value]) & lists:
         return False
+    steps = lists | {n for c in walk(stmt.value) if isinstance(c, ast.comprehension) for n in names_in([c.target])}
     calls = [n for n in walk(stmt.value) if isinstance(n, ast.Call)]
     return all(
         library_does(tree.qualified(call.func) or "") in ("computes", "draws")
         or tree.names.builtin(call.func) is not None
-        or (isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Call))
+        or (
+            isinstance(call.func, ast.Attribute)
+            and (isinstance(call.func.value, ast.Call) or names_in([call.func.value]) <= steps)
+        )
         for call in calls
     )
 
