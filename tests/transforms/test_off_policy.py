@@ -641,6 +641,19 @@ def test_a_drawn_list_of_steps_is_collated_above_the_update(drawn: str, method: 
     assert not any(isinstance(n, (ast.ListComp, ast.DictComp)) for n in ast.walk(updating))
 
 
+def test_an_update_that_is_given_a_drawn_list_is_not_compiled() -> None:
+    taken = "torch.stack([move(r[{}]) for r in batch])"
+    parts = ", ".join(taken.format(i) for i in range(5))
+    network = textwrap.dedent(PARTS_OF_REPLAY["network"]) + "\n\ndef move(part):\n    return part.float() * 1.0\n"
+    sample = "batch = random.sample(rb.rows, args.batch_size)\nb_obs, b_next_obs, b_actions, b_rewards, b_dones = "
+    source = replay(network=network, sample=sample + parts)
+    source = source.replace("np.array(part, dtype=np.float32).ravel()", "torch.tensor(part).ravel()")
+    conversion = convert(source)
+    assert "def update(batch" in conversion.source and "update = torch.compile" not in conversion.source
+    (step,) = (s for s in conversion.steps if s.transform.name == "one-graph")
+    assert "update() is not compiled: it is given batch, a list" in str(step.outcome)
+
+
 def test_update() -> None:
     step = turn("update", replay())
     assert "            values, loss = update(" not in step.after  # nothing below reads its results

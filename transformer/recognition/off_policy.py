@@ -74,7 +74,7 @@ def _region(
     holds the call `collecting`, its steps are not turned into tensors in the region, nor gone through one by one.
     """
     own = {tree.statement(step) for step in steps}
-    lists = {name for stmt in block if _makes_lists(tree, stmt) for name in access(stmt).binds}
+    lists = {name for stmt in block if makes_lists(tree, stmt) for name in access(stmt).binds}
     if collecting is not None:
         lists |= {
             name for stmt in block if collecting in walk(stmt) for s in statements([stmt]) for name in collects(s)
@@ -110,7 +110,7 @@ def _goes_through_steps(tree: Tree, stmt: ast.stmt, collecting: ast.Call) -> boo
     return collecting in inside or (loops and not any(calls_method(n, "backward") for n in inside))
 
 
-def _makes_lists(tree: Tree, stmt: ast.stmt) -> bool:
+def makes_lists(tree: Tree, stmt: ast.stmt) -> bool:
     """Whether a statement draws a list of stored steps, or turns one into a list per part: `Step(*zip(*sampled))`.
 
     A method that it calls may do so: `memory.sample(32)`.
@@ -147,7 +147,7 @@ def _is_transposed(made: ast.expr | None) -> bool:
 
 def _collates(tree: Tree, stmt: ast.stmt, lists: Set[str]) -> bool:
     """Whether a statement makes tensors from lists of steps or of their parts, and calls no network."""
-    if _makes_lists(tree, stmt):
+    if makes_lists(tree, stmt):
         return True
     if not isinstance(stmt, ast.Assign) or not names_in([stmt.value]) & lists:
         return False

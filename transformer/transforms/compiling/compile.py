@@ -11,6 +11,7 @@ from transformer.dataflow.access import access, scope_access
 from transformer.facts.libraries import library_does, role
 from transformer.recognition.changes import Changes, sets_by_text
 from transformer.recognition.learning_rate import changed_options
+from transformer.recognition.off_policy import makes_lists
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_imports
@@ -315,6 +316,8 @@ def _given_list(roles: Roles, function: ast.FunctionDef) -> str | None:
         if any(calls_method(v, "tolist") for v in values):  # compiled code guards on each number
             return name
         if any(isinstance(b, ast.For) and makes_sampler(tree, b.iter, "BatchSampler") for b in bindings):
+            return name
+        if any(b is not None and makes_lists(tree, b) for b in bindings):  # any two steps may share a tensor
             return name
         if not any(isinstance(v, ast.List) for v in values):
             continue
