@@ -417,7 +417,7 @@ OPTIMIZERS = [
         "a function chooses it",
         {"functions": CHOSEN, "optimizer": "optimizer = make(args, agent)"},
         ON_POLICY,
-        {"one-graph": "not known"},
+        {"one-graph": "made more than once"},
     ),
     Shape(
         "two calls make it",
