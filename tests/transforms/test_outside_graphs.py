@@ -43,6 +43,17 @@ def test_it_is_detached_where_its_gradients_are_cleared_unused() -> None:
 
 
 @pytest.mark.parametrize(
+    "summed",
+    ["sum(s * {} for s in [self.scale])", "sum([s * {} for s in (self.scale,)])"],
+)
+def test_a_variable_of_an_inner_scope_is_not_read_from_outside(summed: str) -> None:
+    loss = SCALED[ACTOR_LOSS].partition(" = ")[2]
+    outcome, source = one_graph((loss, "-" + summed.format(loss.partition(" * ")[2])))
+    assert isinstance(outcome, Applied), outcome
+    assert READ in source and "s.detach()" not in source and "s * agent.critic(" in source
+
+
+@pytest.mark.parametrize(
     ("old", "new"),
     [
         ("self.scale = self.log_scale.exp()", "self.scale = self.log_scale.exp().item()"),

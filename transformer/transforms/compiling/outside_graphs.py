@@ -9,10 +9,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator, Mapping
 
-from transformer.dataflow.access import access, scope_access
+from transformer.dataflow.access import access
+from transformer.dataflow.bindings import variables
 from transformer.dataflow.grad_mode import without_gradients
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import names_in, parameters, root, statements, unparse, walk
+from transformer.syntax.query import names_in, statements, unparse, walk
 from transformer.transforms.base import Skip
 from transformer.transforms.compiling.frozen import sources
 from transformer.values.effects.graphs import LEAVES
@@ -34,14 +35,14 @@ def read_with_graph(
         Skip: it reads what a pass would have to go back through.
     """
     recorded, world = roles.get(Recorded), roles.get(World)
-    local = scope_access(update.body).binds | {*parameters(update)}
+    inside = {*walk(update)}
     found: dict[str, list[ast.expr]] = {}
     recorded_reads = set[str]()
     for node in walk(update):
         if not isinstance(node, (ast.Name, ast.Attribute)) or not isinstance(node.ctx, ast.Load):
             continue
         outer = roles.tree.parents[node]
-        if root(node) in {"", *local} or (isinstance(outer, ast.Call) and outer.func is node):
+        if _is_local(roles, node, inside) or (isinstance(outer, ast.Call) and outer.func is node):
             continue
         computed = recorded.computed(node)
         if not computed or world.is_module(node):
@@ -60,6 +61,13 @@ def read_with_graph(
                 f"use {text}.detach()"
             )
     return {text: nodes for text, nodes in found.items() if text in recorded_reads}
+
+
+def _is_local(roles: Roles, node: ast.expr, inside: Collection[ast.AST]) -> bool:
+    """Whether an expression begins with no name, or with one that the update binds, be it in a comprehension."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return not isinstance(node, ast.Name) or variables(roles.tree).owner_of(node) in inside
 
 
 def _passes_back(
