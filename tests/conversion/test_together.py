@@ -228,6 +228,38 @@ class TestText:
         assert one_file(path, "x = (\n", [tmp_path / "agent.py"]) is None
 
 
+@pytest.mark.parametrize(
+    ("own", "others", "joined"),
+    [
+        ("size = 84\n", "size = 84\n", True),
+        ('device = torch.device("cuda" if torch.cuda.is_available() else "cpu")\n', None, True),
+        ("cuda = torch.cuda.is_available()\nsize = torch.device('cuda' if cuda else 'cpu')\n", None, True),
+        ("size = (84, -1.5, 2 * 3)\n", None, True),
+        ("size = [84]\n", None, False),
+        ("size = {}\n", None, False),
+        ("size = torch.zeros(3)\n", None, False),
+        ("size = Agent\n", "class Other: pass\nsize = Other\n", False),
+        ("size = 84\n", "size = 84.0\n", False),
+        ("size = 84\n", "size = 84\nsize += 1\n", False),
+        ("size = 84\ndef grow():\n    global size\n    size = 5\n", "size = 84\n", False),
+        ("for size in (1, 84): pass\n", None, False),
+        ("base = 1\nsize = base + 1\n", "base = 2\nsize = base + 1\n", False),
+    ],
+)
+def test_a_value_that_is_set_in_each_file(tmp_path: Path, own: str, others: str | None, joined: bool) -> None:
+    name = "device" if own.startswith("device") else "size"
+    files = {
+        "train.py": f"import torch\nfrom agent import Agent\n{own}same = Agent.value == {name}\n",
+        "agent.py": f"import torch\n{own if others is None else others}class Agent:\n    value = {name}\n",
+    }
+    if not joined:
+        assert any("is something else in train.py" in line for line in refusals(tmp_path, files))
+        return
+    names: dict[str, object] = {}
+    exec(join(tmp_path, files).text, names)
+    assert names["same"] is True
+
+
 TRAIN = "from agent import Agent\nprint(Agent())\n"
 AGENT = "class Agent:\n    pass\n"
 REFUSED = {

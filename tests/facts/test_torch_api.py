@@ -38,6 +38,7 @@ from transformer.facts.torch_api import (
     OPERATORS,
     OTHERS,
     PRODUCTS,
+    SAME_EACH_TIME,
     Attribute,
     Dtypes,
     Kind,
@@ -1514,3 +1515,13 @@ def test_the_place_of_inplace(name: str) -> None:
     except ValueError:  # written in C++, without a signature
         given = []
     assert OF["functional"][name].inplace == (given.index("inplace") if "inplace" in given else 0)
+
+
+@pytest.mark.parametrize("name", sorted(SAME_EACH_TIME))
+def test_what_is_the_same_each_time(name: str) -> None:
+    function = operator.attrgetter(name.partition(".")[2])(torch)
+    given = ("cpu",) if name == "torch.device" else ()
+    one, other = function(*given), function(*given)
+    assert one == other and hash(one) == hash(other)
+    with pytest.raises((AttributeError, TypeError)):
+        one.type = "cuda"

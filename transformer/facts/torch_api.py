@@ -660,6 +660,10 @@ def others(*does: Other) -> frozenset[str]:
     return named(OTHERS, {"does": does} if does else {})
 
 
+SAME_EACH_TIME = frozenset({"torch.device", "torch.cuda.is_available", "torch.backends.mps.is_available"})
+"""Functions whose results are equal each time, with equal arguments, and cannot be changed."""
+
+
 @cache
 def sets_computing(qualified: str) -> bool:
     """Whether this is a setting of torch, or a function with which it computes otherwise from then on."""

@@ -10,13 +10,19 @@ from typing import TypeAlias
 from transformer.conversion.imported_files import Import, named
 from transformer.conversion.together.gathered import Gathered, refusal
 from transformer.conversion.together.modules import File
+from transformer.dataflow.access import access, block_names
 from transformer.facts.lookups import lookups
-from transformer.facts.torch_api import DISTRIBUTIONS
+from transformer.facts.torch_api import DISTRIBUTIONS, SAME_EACH_TIME
 from transformer.syntax.diagnostics import Diagnostic
 from transformer.syntax.imports import is_future
+from transformer.syntax.query import statements
 
 Meaning: TypeAlias = "tuple[object, ...]"
 """Equal for equal things: ("own", file, name), ("module", file), ("import", dotted name), ("builtin", name)."""
+_PLAIN = (
+    *(ast.Constant, ast.UnaryOp, ast.BinOp, ast.Tuple, ast.IfExp, ast.Attribute),
+    *(ast.operator, ast.unaryop, ast.Load),
+)
 OF_EVERY_MODULE = lookups(of="file", finds=("state", "nothing"))
 
 
@@ -84,13 +90,30 @@ class Meanings:
                 for name in sorted(
                     (self._kept_names(first) & self._used(second)) | (self._used(first) & self._kept_names(second))
                 ):
-                    if self.of(first, name) != self.of(second, name):
+                    if self.of(first, name) != self.of(second, name) and not self._is_same_value(first, second, name):
                         here, there = first.scopes.place(name), second.scopes.place(name)
                         why = f"`{name}` is something else in {first.name} (line {here}): rename one of them"
                         for file, other in ((first, second), (second, first)):
                             if self.of(file, name) == ("builtin", name) and not hasattr(builtins, name):
                                 why = f"{file.name} does not define `{name}`, which is of {other.name}: import it there"
                         yield refusal(second, there, why)
+
+    def _is_same_value(self, first: File, second: File, name: str) -> bool:
+        """Whether two files set a name once, by the same text, to the same number, text or device."""
+        one, other = (_only_value(file, name) for file in (first, second))
+        if one is None or other is None or ast.dump(one) != ast.dump(other):
+            return False
+        for node in ast.walk(one):
+            if isinstance(node, ast.Call):
+                if first.tree.qualified(node.func) not in SAME_EACH_TIME:
+                    return False
+            elif isinstance(node, ast.Name):
+                same = self.of(first, node.id) == self.of(second, node.id)
+                if not (same or (node.id != name and self._is_same_value(first, second, node.id))):
+                    return False
+            elif not isinstance(node, _PLAIN):
+                return False
+        return True
 
     def _kept_names(self, file: File) -> set[str]:
         found = file.scopes.bound | set(self._imported[file])
@@ -105,6 +128,16 @@ class Meanings:
             if names_all(stmt):
                 return [e.value for e in ast.walk(stmt) if isinstance(e, ast.Constant) and isinstance(e.value, str)]
         return sorted(n for n in file.scopes.bound | set(self._imported[file]) if not n.startswith("_"))
+
+
+def _only_value(file: File, name: str) -> ast.expr | None:
+    """The value of a name that a module sets by one plain assignment, and that nothing else sets."""
+    bound = [s for s in statements(file.tree.root.body) if name in access(s).binds | block_names(s)]
+    if name in file.scopes.rebound or len(bound) != 1 or bound[0] not in file.tree.root.body:
+        return None
+    stmt = bound[0]
+    plain = isinstance(stmt, ast.Assign) and [ast.unparse(t) for t in stmt.targets] == [name]
+    return stmt.value if isinstance(stmt, ast.Assign) and plain else None
 
 
 def names_all(stmt: ast.stmt) -> bool:

@@ -8,12 +8,18 @@ from collections.abc import Iterator
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import pairwise, unparse, walk
 from transformer.syntax.tree import Tree
+from transformer.values.effects.world import World
 
 
 def counted(roles: Roles, function: ast.FunctionDef) -> tuple[int, str] | None:
     """The first attribute that starts as a number and that a function, or its callees, increments: line and text."""
     numbers = set(_numbers(roles.tree))
-    for node in roles.reached([function], _callable_in(roles, function)):
+    run = roles.get(World).functions_run(function)
+    if run is None:
+        nodes = roles.reached([function], _callable_in(roles, function))
+    else:
+        nodes = (n for f in sorted(run, key=lambda f: getattr(f, "lineno", 0)) for n in walk(f))
+    for node in nodes:
         pairs: list[tuple[ast.expr, ast.expr]] = []
         if isinstance(node, ast.AugAssign):
             pairs = [(node.target, node.target)]

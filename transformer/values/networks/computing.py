@@ -367,7 +367,7 @@ class Computing:
             bound = bind_arguments(function, call, receiver)
             value = bound.given.get(name) if bound is not None else None
             left_out = bound is not None and value is None and self._has_default(name)
-            given = value is not None and (
+            given = value not in (None, receiver) and (
                 self._makes_tensor(value)
                 or (self._tree.scope_of(value) is self._roles.scope and tensors.tensor(value))
                 or (self._trusts and self._bound_to_tensors(value, set()))
