@@ -34,6 +34,10 @@ values[step] = value.detach().view(-1)
 """
 
 
+DENSITY = "def density(x):\n    return half(x) - 0.5 * np.log(2 * np.pi)\n\n\ndef half(x):\n    return x / 2\n"
+"""A function that networks call, with a number of numpy's and another function."""
+
+
 @pytest.mark.parametrize(
     "parts",
     [
@@ -52,11 +56,15 @@ values[step] = value.detach().view(-1)
             "= logprob", "= plain(logprob)")},
         {"before_loop": "optimizer.register_step_post_hook(lambda *x: print('stepped'))"},
         {"third_party": "import gymnasium as gym", "before_loop": "resets = gym.vector.AutoresetMode.SAME_STEP"},
+        {"functions": DENSITY, "agent": heads("return density(self.actor(x)), self.critic(x)"), "act": OF_LOGITS},
+        {"stdlib": "import math", "agent": heads("return self.actor(x) * math.sqrt(2.0), self.critic(x)"),
+         "act": OF_LOGITS},
         {"functions": "class Own(optim.Adam):\n    def __init__(self, *args, **options):\n        "
                       "super().__init__(*args, **options)\n        self._optimizer_step_pre_hooks = {}\n"},
     ],
     ids=["detach", "tolist", "data", "a distribution", "a name in the method", "a list", "Python's random numbers",
-         "a function", "a hook of the optimizer", "an environment's mode", "hooks that a class of optimizers sets"],
+         "a function", "a hook of the optimizer", "an environment's mode", "a function that the network calls",
+         "a number", "hooks that a class of optimizers sets"],
 )  # fmt: skip
 def test_acting_on_policy(parts: dict[str, str]) -> None:
     step = acting(**parts)
@@ -109,6 +117,9 @@ KEPT_GRAPH = "actions[step] = action\n" + "logprobs[step] = logprob"
         {"agent": heads("x *= self.critic(x)\nreturn self.actor(x), self.critic(x)"), "act": OF_LOGITS,
          "store": "obs[step] = next_obs.clone()\ndones[step] = next_done",
          "step": "print(next_obs)\n<was>"},
+        *({"functions": DENSITY.replace("return x / 2", f"return {other}"), "act": OF_LOGITS,
+           "agent": heads("return density(self.actor(x)), self.critic(x)")}
+          for other in ("x @ x.T", "np.log(x)", "np.log(len(x)) * x", "x if print(x) else x", "x.requires_grad * x")),
         {"agent": heads("x.add_(self.critic(x))\nreturn self.actor(x), self.critic(x)"), "act": OF_LOGITS,
          "store": "obs[step] = next_obs.clone()\ndones[step] = next_done",
          "step": "print(next_obs)\n<was>"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from transformer.dataflow.written_numbers import is_of_written_numbers
 from transformer.facts.python import builtin_names
 from transformer.facts.torch_api import DISTRIBUTIONS, NO_GRAD, OF, TYPES, names
 from transformer.recognition.roles import Roles
@@ -73,7 +74,7 @@ class Computation:
             known = bool(network) or call.func.id == self._roles.history.sampler
             return known or self._tree.names.builtin(call.func) in BUILTINS
         if name or not isinstance(call.func, ast.Attribute):
-            return False
+            return is_of_written_numbers(self._tree, call)
         receiver = unparse(call.func.value)
         if receiver == own:  # a part of the network, or a network of the object
             network = self._is_module or f"{own}.{call.func.attr}" in self._roles.networks

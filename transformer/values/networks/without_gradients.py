@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Sequence
 
+from transformer.dataflow.written_numbers import is_of_written_numbers
 from transformer.facts.python import ACCESS, COMPUTES, SHOWS
 from transformer.facts.torch_api import DISTRIBUTIONS, GRADIENTS, HOLDERS, OF, PRODUCTS, layers
 from transformer.recognition.changes import foreign_base
@@ -46,12 +47,13 @@ def differs(roles: Roles, cls: ast.ClassDef, called: str | None = None) -> str |
         known = {m.name for m in inherited} | _attributes_set_once(roles, inherited, classes)
         for method in (m for m in _methods([one]) if one not in family or m in run):
             own = method.args.args[0].arg if method.args.args else ""
-            if method.name == "__init__":
-                nodes = _with_what_it_calls(roles, method)
-            else:
-                nodes = [n for stmt in method.body for n in walk(stmt)]
-            for node in nodes:
-                found = layer_differs(roles, node) if method.name == "__init__" else _other(roles, node, own, known)
+            ours = {n for stmt in method.body for n in walk(stmt)}
+            for node in _with_what_it_calls(roles, method):
+                found = (
+                    layer_differs(roles, node)
+                    if method.name == "__init__"
+                    else _other(roles, node, own if node in ours else "", known)
+                )
                 if found is not None:
                     return f"line {getattr(node, 'lineno', method.lineno)} {found}"
     return None
@@ -148,9 +150,10 @@ def _other(roles: Roles, node: ast.AST, own: str, known: set[str]) -> str | None
         fine = True  # Python's random numbers do not depend on gradients
     elif isinstance(node.func, ast.Name):
         builtin = roles.tree.names.builtin(node.func)
-        fine = node.func.id in (own, roles.history.sampler) or builtin in COMPUTES - SHOWS | ACCESS
+        followed = roles.tree.function_called(node) is not None
+        fine = followed or node.func.id in (own, roles.history.sampler) or builtin in COMPUTES - SHOWS | ACCESS
     elif isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) == own:
         fine = node.func.attr in known
     else:
         fine = isinstance(node.func, ast.Attribute) and not name and node.func.attr in METHODS
-    return None if fine else f"calls {text}()"
+    return None if fine or is_of_written_numbers(roles.tree, node) else f"calls {text}()"
