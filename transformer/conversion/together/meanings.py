@@ -11,6 +11,7 @@ from transformer.conversion.imported_files import Import, named
 from transformer.conversion.together.gathered import Gathered, refusal
 from transformer.conversion.together.modules import File
 from transformer.dataflow.access import access, block_names
+from transformer.facts.libraries import role
 from transformer.facts.lookups import lookups
 from transformer.facts.torch_api import DISTRIBUTIONS, SAME_EACH_TIME
 from transformer.syntax.diagnostics import Diagnostic
@@ -20,7 +21,7 @@ from transformer.syntax.query import statements
 Meaning: TypeAlias = "tuple[object, ...]"
 """Equal for equal things: ("own", file, name), ("module", file), ("import", dotted name), ("builtin", name)."""
 _PLAIN = (
-    *(ast.Constant, ast.UnaryOp, ast.BinOp, ast.Tuple, ast.IfExp, ast.Attribute),
+    *(ast.Constant, ast.UnaryOp, ast.BinOp, ast.Tuple, ast.IfExp),
     *(ast.operator, ast.unaryop, ast.Load),
 )
 OF_EVERY_MODULE = lookups(of="file", finds=("state", "nothing"))
@@ -98,18 +99,22 @@ class Meanings:
                                 why = f"{file.name} does not define `{name}`, which is of {other.name}: import it there"
                         yield refusal(second, there, why)
 
-    def _is_same_value(self, first: File, second: File, name: str) -> bool:
+    def _is_same_value(self, first: File, second: File, name: str, asked: frozenset[str] = frozenset()) -> bool:
         """Whether two files set a name once, by the same text, to the same number, text or device."""
         one, other = (_only_value(file, name) for file in (first, second))
         if one is None or other is None or ast.dump(one) != ast.dump(other):
             return False
+        asked |= {name}
         for node in ast.walk(one):
-            if isinstance(node, ast.Call):
+            if isinstance(node, ast.Name):
+                same = self.of(first, node.id) == self.of(second, node.id)
+                if not (same or (node.id not in asked and self._is_same_value(first, second, node.id, asked))):
+                    return False
+            elif isinstance(node, ast.Call):
                 if first.tree.qualified(node.func) not in SAME_EACH_TIME:
                     return False
-            elif isinstance(node, ast.Name):
-                same = self.of(first, node.id) == self.of(second, node.id)
-                if not (same or (node.id != name and self._is_same_value(first, second, node.id))):
+            elif isinstance(node, ast.Attribute):
+                if role(first.tree.qualified(node) or "") not in ("tensors", "plain"):
                     return False
             elif not isinstance(node, _PLAIN):
                 return False
