@@ -86,6 +86,15 @@ class Advised:
     failure: str | None = None
     """Why the script could not be read; None if it was."""
 
+    together: tuple[Path, ...] = ()
+    """Files that were read with it."""
+
+    @property
+    def stays_on_cpu(self) -> bool:
+        """Whether neither the script nor a file read with it names a device."""
+        others = (text.read(path).content for path in self.together)
+        return all(map(engine.stays_on_cpu, (self.source, *others)))
+
     @property
     def read(self) -> bool:
         """Whether the script could be read and parsed."""
@@ -109,7 +118,8 @@ def advise_script(script: str, together: Sequence[Path] = ()) -> Advised:
         if together and script == STDIN:
             raise NotImported(NO_FOLDER)
         found = engine.advise_together(Path(script), source, together) if together else engine.advise(source)
-        return Advised(name, found, source, nothing_hot=None if found else engine.nothing_hot(source))
+        cold = None if found else engine.nothing_hot(source)
+        return Advised(name, found, source, nothing_hot=cold, together=tuple(together))
     except OSError as error:
         return Advised(name, failure=f"{name} cannot be read: {error.strerror or error}")
     except text.NotText as refusal:
@@ -163,7 +173,7 @@ def print_advice(console: Console, results: Sequence[Advised]) -> None:
             kinds.setdefault((finding.file, finding.code), []).append(finding)
         for alike in kinds.values():
             _print_findings(console, result, alike)
-        if result.read and result.source and result.nothing_hot is None and engine.stays_on_cpu(result.source):
+        if result.read and result.source and result.nothing_hot is None and result.stays_on_cpu:
             print_line(console, (f"{result.script}: {ON_CPU}", "dim"))
     found = [f for r in results for f in r.findings]
     if not found:

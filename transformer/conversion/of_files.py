@@ -13,7 +13,9 @@ from typing import Any, TypeAlias
 
 from transformer.conversion.of_file import STDIN, convert_script
 from transformer.conversion.result import Conversion
+from transformer.recognition.arguments import is_other_choice
 from transformer.syntax.text import Text
+from transformer.syntax.tree import Tree
 
 Converted: TypeAlias = Callable[[], tuple[Text, Conversion]]
 """Waits for what `convert_script` returns for one script, or raises what that raises."""
@@ -48,18 +50,21 @@ def converting(scripts: Sequence[str], **given: Any) -> Iterator[list[Converted]
 
 
 def not_looked_into(converted: str, folder: Path) -> list[Path]:
-    """The files next to a script that its conversion still imports and that mention torch.
+    """The files next to a script that its conversion still imports and uses, and that mention torch.
+
+    Those that an option chooses instead of its default are left out.
 
     Args:
         converted: the converted script.
         folder: the original's folder.
     """
-    found: dict[Path, None] = {}
-    for node in ast.walk(ast.parse(converted)):
+    found, tree = dict[Path, None](), Tree(converted)
+    for node in ast.walk(tree.root):
         if isinstance(node, ast.Import):
-            modules = [alias.name for alias in node.names]
+            modules = [alias.name for alias in node.names if _is_used(tree, alias)]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            modules = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            used = [alias for alias in node.names if _is_used(tree, alias)]
+            modules = [node.module, *(f"{node.module}.{alias.name}" for alias in used)] if used else []
         else:
             continue
         for module in modules:
@@ -70,6 +75,12 @@ def not_looked_into(converted: str, folder: Path) -> list[Path]:
             except OSError:  # not there: it is in an installed package
                 continue
     return list(found)
+
+
+def _is_used(tree: Tree, alias: ast.alias) -> bool:
+    """Whether an imported name is used, other than for a choice that is not an option's default."""
+    name = alias.asname or alias.name.partition(".")[0]
+    return name == "*" or any(n.id == name and not is_other_choice(tree, n) for n in tree.of(ast.Name))
 
 
 def processors() -> int:

@@ -70,6 +70,19 @@ def defaults(tree: Tree, option: str | None) -> list[str]:
     return [ast.unparse(value) for value in (*given, *(f.value for f in fields)) if value is not None]
 
 
+def is_other_choice(tree: Tree, node: ast.AST) -> bool:
+    """Whether code is in a branch of `if args.x == "...":` that the option's default does not take."""
+    below = node
+    for outer in tree.ancestors(node):
+        test = outer.test if isinstance(outer, ast.If) else None
+        if isinstance(outer, ast.If) and isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq):
+            known = defaults(tree, tree.last_name(test.left)) if len(test.ops) == 1 else []
+            if known and (ast.unparse(test.comparators[0]) in known) != (below in outer.body):
+                return True
+        below = outer
+    return False
+
+
 def _is_plain_type(tree: Tree, node: ast.expr | None) -> bool:
     """Whether a type annotation or converter allows only numbers, texts and None."""
     if isinstance(node, ast.BinOp):

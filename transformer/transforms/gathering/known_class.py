@@ -35,13 +35,18 @@ def of_known_class(state: State) -> tuple[State, tuple[str, ...]] | None:
             edits, notes = Edits(state.source), list[str]()
             for other in others:
                 what = ast.unparse(made[other].func)  # type: ignore[union-attr]
-                edits.replace(
-                    other, f'raise SystemExit("converted for {cls.name} alone: run the original with {what}")'
-                )
+                told = f"converted for {cls.name} alone: run the original {_condition(tree, other) or f'for {what}'}"
+                edits.replace(other, f"raise SystemExit({told!r})" if '"' in told else f'raise SystemExit("{told}")')
                 note = f"line {other.lineno} stops: the conversion is for {cls.name}, the original for {what}"
                 notes.append(state.in_original(note))
             return state.after(edits), tuple(notes)
     return None
+
+
+def _condition(tree: Tree, stmt: ast.stmt) -> str:
+    """The condition under which a branch runs, for a message: "if args.policy == 'DDPG'"; empty for an `else`."""
+    branch = tree.parents[stmt]
+    return f"if {ast.unparse(branch.test)}" if isinstance(branch, ast.If) and stmt in branch.body else ""
 
 
 def _receivers(tree: Tree, method: str) -> list[str]:

@@ -169,6 +169,8 @@ class _Object:
     def check_use(self, name: ast.Name) -> None:
         """Reject a name of the object that does more than access an attribute."""
         user = self.tree.parents[name]
+        if not isinstance(name.ctx, ast.Load):
+            raise Kept(f"line {name.lineno} assigns {name.id}, too", "make the object in one place")
         if not isinstance(user, ast.Attribute):
             raise Kept(
                 f"line {name.lineno} passes the object on", f"pass on only what is needed, such as `{name.id}.x`"
