@@ -24,7 +24,7 @@ elif args.policy == {second!r}:
     ("script", "files"),
     [
         ("import networks\nnetworks.Actor()", ["networks.py"]),
-        ("import networks", []),
+        ("import networks", ["networks.py"]),
         ("from networks import Actor\nActor()", ["networks.py"]),
         ("from networks import Actor, Critic\nCritic()", ["networks.py"]),
         ("from parts import heads\nheads.Head()", ["parts/heads.py"]),

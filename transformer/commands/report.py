@@ -99,10 +99,12 @@ class Result:
     @property
     def not_looked_into(self) -> list[str]:
         """Files next to the script that it imports and that may contain parts of the training; only if it is a file."""
-        path, code = Path(self.script), self.conversion.source if self.done else self.conversion.original
-        known = path.is_file() and unparsable(code) is None
-        found = not_looked_into(code, path.parent) if known else []
-        return [str(file) for file in found if file.resolve() not in self.conversion.beside]
+        path, code = Path(self.script), self.conversion.original
+        if not path.is_file() or unparsable(code) is not None:
+            return []
+        found = not_looked_into(code, path.parent)
+        left = not_looked_into(self.conversion.source, path.parent) if self.done else found
+        return [str(file) for file in found if file in left and file.resolve() not in self.conversion.beside]
 
     @property
     def stats(self) -> Stats:

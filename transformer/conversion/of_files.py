@@ -49,21 +49,21 @@ def converting(scripts: Sequence[str], **given: Any) -> Iterator[list[Converted]
         pool.shutdown(cancel_futures=True)
 
 
-def not_looked_into(converted: str, folder: Path) -> list[Path]:
-    """The files next to a script that its conversion still imports and uses, and that mention torch.
+def not_looked_into(script: str, folder: Path) -> list[Path]:
+    """The files next to a script that it imports, and that mention torch.
 
     Those that an option chooses instead of its default are left out.
 
     Args:
-        converted: the converted script.
+        script: the text of the script, original or converted.
         folder: the original's folder.
     """
-    found, tree = dict[Path, None](), Tree(converted)
+    found, tree = dict[Path, None](), Tree(script)
     for node in ast.walk(tree.root):
         if isinstance(node, ast.Import):
-            modules = [alias.name for alias in node.names if _is_used(tree, alias)]
+            modules = [alias.name for alias in node.names if not _is_for_other_choices(tree, alias)]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            used = [alias for alias in node.names if _is_used(tree, alias)]
+            used = [alias for alias in node.names if not _is_for_other_choices(tree, alias)]
             modules = [node.module, *(f"{node.module}.{alias.name}" for alias in used)] if used else []
         else:
             continue
@@ -77,10 +77,11 @@ def not_looked_into(converted: str, folder: Path) -> list[Path]:
     return list(found)
 
 
-def _is_used(tree: Tree, alias: ast.alias) -> bool:
-    """Whether an imported name is used, other than for a choice that is not an option's default."""
+def _is_for_other_choices(tree: Tree, alias: ast.alias) -> bool:
+    """Whether an imported name is used for nothing but choices that are not an option's default."""
     name = alias.asname or alias.name.partition(".")[0]
-    return name == "*" or any(n.id == name and not is_other_choice(tree, n) for n in tree.of(ast.Name))
+    uses = [n for n in tree.of(ast.Name) if n.id == name]
+    return bool(uses) and all(is_other_choice(tree, use) for use in uses)
 
 
 def processors() -> int:
