@@ -330,6 +330,11 @@ class TestFlags:
         done = runner.run(runner.write(TOLD), "--flags", "'")
         assert (done.returncode, "No closing quotation" in done.stderr) == (2, True)
 
+    @pytest.mark.parametrize("given", ["compile", "compile --cudagraphs"])
+    def test_flags_begin_with_dashes(self, runner: Runner, given: str) -> None:
+        done = runner.run(runner.write(TOLD), "--flags", given)
+        assert done.returncode == 2 and "write --flags=" in done.stderr and f"--{given}" in done.stderr
+
     def test_eager_and_flags_exclude_each_other(self, runner: Runner) -> None:
         done = runner.run(runner.write(TOLD), "--eager", "--flags", "")
         assert (done.returncode, "exclude each other" in done.stderr) == (2, True)

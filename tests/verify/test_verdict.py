@@ -64,7 +64,7 @@ def test_checks_that_could_not_run(toy_recording: Recording) -> None:
 @pytest.mark.parametrize("others", [False, True])
 def test_shared_shuffles(toy_recording: Recording, others: bool) -> None:
     last = printed(Verification(checks(*CHECKS), toy_recording, (), other_shuffles=others))[-1]
-    assert ("EQUAL, given the same shuffles (torch draws them now).   " in last) == others
+    assert ("EQUAL, given the original's shuffles (by itself, the new script draws others).   " in last) == others
 
 
 @pytest.mark.parametrize("stepwise", [False, True])

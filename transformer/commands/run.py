@@ -82,6 +82,8 @@ def run(
         chosen = () if eager else None if flags is None else tuple(shlex.split(flags))
     except ValueError as error:
         raise click.UsageError(f"--flags {flags!r}: {error}") from None
+    if chosen and not chosen[0].startswith("-"):
+        raise click.UsageError(f"--flags {flags!r} begins with no flag: write --flags={shlex.quote(f'--{flags}')}")
     path = Path(script)
     source = path.read_bytes()
     options = with_all_that_pays(settings_of(path.parent).overridden(**selection)).arguments

@@ -168,7 +168,11 @@ def _duration(seconds: float) -> str:
 
 def _equal_on(verification: Verification) -> str:
     """The verdict if nothing is different."""
-    shared = ", given the same shuffles (torch draws them now)" if verification.other_shuffles else ""
+    shared = (
+        ", given the original's shuffles (by itself, the new script draws others)"
+        if verification.other_shuffles
+        else ""
+    )
     if idle := never_called(verification.checks):
         shared += f", but for {' and '.join(f'{name}()' for name in idle)}, which never ran"
     statuses = {g: [check.status for check in verification.checks if of_group(check.name, g)] for g in CHECKS}
