@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import product
 from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
@@ -62,19 +63,22 @@ def _speed() -> Iterable[str]:
     yield "cleanrl's scripts with their default arguments, ratios to the original in the same turns:\n"
     yield speed_page.readme_table()
     yield f"\n{speed_page.age()}\n"
-    strangers = [e for e in _json("wild-speed") if e.get("results") and not wild_speed.is_of_classes(e)]
+    measured = [e for e in _json("wild-speed") if e.get("results")]
     yield "Other people's scripts that ran equal, with their own sizes, on one thread:\n"
     yield "| of them | scripts | median | geometric mean | from, to | slower than the original |"
     yield "|-|-:|-:|-:|-|-:|"
-    for rung in ("flags off", "compile"):
-        found = [e["results"][rung] for e in strangers if e["results"].get(rung, {}).get("status") == "measured"]
+    for rung, classes in product(("flags off", "compile"), (False, True)):
+        results = [e["results"].get(rung, {}) for e in measured if wild_speed.is_of_classes(e) == classes]
+        found = [r for r in results if r.get("status") == "measured"]
+        if not found:
+            continue
         ratios = [r["ratio"]["median"] for r in found]
         slower = sum(r["ratio"]["high"] < 1 for r in found)
         yield (
-            f"| {rung} | {len(ratios)} | {median(ratios):.2f}x | {geometric_mean(ratios):.2f}x "
-            f"| {min(ratios):.2f}x, {max(ratios):.2f}x | {slower} |"
+            f"| {rung}{', agents as classes' * classes} | {len(ratios)} | {median(ratios):.2f}x "
+            f"| {geometric_mean(ratios):.2f}x | {min(ratios):.2f}x, {max(ratios):.2f}x | {slower} |"
         )
-    yield f"\nMeasured {_span(e['machine']['time'][:10] for e in strangers)}. *Slower*: by more than the interval.\n"
+    yield f"\nMeasured {_span(e['machine']['time'][:10] for e in measured)}. *Slower*: by more than the interval.\n"
 
 
 def _equal() -> Iterable[str]:
