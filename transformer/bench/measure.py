@@ -195,8 +195,10 @@ def measuring(
     """
     places = places_of(run)
     if not places.phases and steps_per_iteration is None:
-        found = "no training loop was found in the script: a rollout above an update, in one loop"
-        raise RunFailed(f"{found}; files that it imports, and that train, are given with --with FILE")
+        raise RunFailed(
+            "no training loop was found in the script: a rollout above an update, in one loop; files that it imports, "
+            "and that train, are given with --with FILE"
+        )
     with tempfile.TemporaryDirectory(prefix="lean-convert-cache-") as empty, Baton() as baton:
         folder = cache or Path(empty)
         variables = {name: str(folder / part) for name, part in _CACHES.items()}

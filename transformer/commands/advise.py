@@ -85,7 +85,6 @@ class Advised:
     """Why there was nothing to give advice on; None if there was."""
     failure: str | None = None
     """Why the script could not be read; None if it was."""
-
     together: tuple[Path, ...] = ()
     """Files that were read with it."""
 

@@ -20,10 +20,8 @@ from transformer.syntax.query import statements
 
 Meaning: TypeAlias = "tuple[object, ...]"
 """Equal for equal things: ("own", file, name), ("module", file), ("import", dotted name), ("builtin", name)."""
-_PLAIN = (
-    *(ast.Constant, ast.UnaryOp, ast.BinOp, ast.Tuple, ast.IfExp),
-    *(ast.operator, ast.unaryop, ast.Load),
-)
+PLAIN = (ast.Constant, ast.UnaryOp, ast.BinOp, ast.Tuple, ast.IfExp, ast.operator, ast.unaryop, ast.Load)
+"""What numbers and texts are written with, besides names."""
 OF_EVERY_MODULE = lookups(of="file", finds=("state", "nothing"))
 
 
@@ -116,7 +114,7 @@ class Meanings:
             elif isinstance(node, ast.Attribute):
                 if role(first.tree.qualified(node) or "") not in ("tensors", "plain"):
                     return False
-            elif not isinstance(node, _PLAIN):
+            elif not isinstance(node, PLAIN):
                 return False
         return True
 

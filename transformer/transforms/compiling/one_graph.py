@@ -618,9 +618,8 @@ def _also_clipped(roles: Roles, function: ast.FunctionDef, passes: list[_Pass], 
 
 def _drawn(roles: Roles, updates: Sequence[ast.FunctionDef]) -> ast.Call | None:
     """Where updates draw a Python random number, which breaks the graph: a second pass would reach freed buffers."""
-    run = [roles.get(World).functions_run(update) for update in updates]
-    known = frozenset(f for functions in run if functions is not None for f in functions)
-    for node in roles.reached(updates) if None in run else (n for f in known for n in walk(f)):
+    run = roles.get(World).nodes_run(updates)
+    for node in roles.reached(updates) if run is None else run:
         if isinstance(node, ast.Call) and (roles.tree.qualified(node.func) or "").startswith("random."):
             return node
     return None

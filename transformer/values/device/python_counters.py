@@ -14,12 +14,8 @@ from transformer.values.effects.world import World
 def counted(roles: Roles, function: ast.FunctionDef) -> tuple[int, str] | None:
     """The first attribute that starts as a number and that a function, or its callees, increments: line and text."""
     numbers = set(_numbers(roles.tree))
-    run = roles.get(World).functions_run(function)
-    if run is None:
-        nodes = roles.reached([function], _callable_in(roles, function))
-    else:
-        nodes = (n for f in sorted(run, key=lambda f: getattr(f, "lineno", 0)) for n in walk(f))
-    for node in nodes:
+    run = roles.get(World).nodes_run([function])
+    for node in roles.reached([function], _callable_in(roles, function)) if run is None else run:
         pairs: list[tuple[ast.expr, ast.expr]] = []
         if isinstance(node, ast.AugAssign):
             pairs = [(node.target, node.target)]

@@ -212,6 +212,13 @@ class World:
             return None
         return frozenset(f.owner for f in frames)
 
+    def nodes_run(self, functions: Collection[ast.FunctionDef]) -> list[ast.AST] | None:
+        """The nodes of all that some functions may run, in the order of the file; None if that may be anything."""
+        run = [self.functions_run(function) for function in functions]
+        known = {owner for owners in run if owners is not None for owner in owners}
+        ordered = sorted(known, key=lambda owner: getattr(owner, "lineno", 0))
+        return None if None in run else [node for owner in ordered for node in walk(owner)]
+
     @cached_property
     def _done_by(self) -> dict[Frame, Sequence[Effect]]:
         return {}
