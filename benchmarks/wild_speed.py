@@ -74,8 +74,8 @@ INTRODUCTION = (
     "[wild_other.md](wild_other.md) that ran equal train, and below them those of [wild_classes.md](wild_classes.md), "
     "with their own sizes and one thread: ratios to the unmodified original in the same turn, medians of all turns; "
     "± is half the width of the 95% interval of that median. Environments that cannot be had are stood in for by "
-    "random ones of the same interface, whose steps cost next to nothing: there the ratio is above what the real one would "
-    "give. `make wild-speed` measures them, one after the other."
+    "random ones of the same interface, whose steps cost next to nothing: there the ratio is above what the real one "
+    "would give. `make wild-speed` measures them, one after the other."
 )
 
 
