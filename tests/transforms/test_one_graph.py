@@ -116,7 +116,7 @@ NOOPS = [
     NoOp(
         "the rate is a float that changes",
         {**{k: v for k, v in PLAIN.items() if k != "anneal"}, "before_loop": "kept = [optimizer]"},
-        "a float that may change: each value would cause a recompilation, and line {line} may leave it",
+        "line {line} uses [optimizer], which may reach the parameters",
         at="kept = [optimizer]",
         also=("update",),
     ),
@@ -652,13 +652,75 @@ def test_an_objects_optimizers_that_step_one_after_the_other() -> None:
         ("self.__init__(self.settings)", "calls __init__() by its name"),
         ("PPO(self.settings)", "is not set in one place, which runs before the training"),
         ("print(self.policy.mean.weight.grad)", "uses gradients outside of the minibatch too"),
-        ("other = self.optimizer", "the learning rate"),
+        ("other = self.optimizer\n            other.step()", "may step the optimizer, or pass it on, outside"),
+        ("(self.optimizer,)[0].step()", "may step the optimizer, or pass it on, outside"),
+        ("getattr(self.optimizer, 'step')()", "may step the optimizer, or pass it on, outside"),
+        ("watch(self.optimizer)", "the learning rate"),
         ("vars(self)['optimizer'] = None", "the learning rate"),
     ],
 )
 def test_an_objects_optimizer_that_may_not_stay(statement: str, reason: str) -> None:
     outcome, _ = of_an_object({COLLECTED: f"            {statement}\n{COLLECTED}"})
     assert isinstance(outcome, Skipped), statement
+    assert reason in outcome.reason
+
+
+STORED = "        self.obs = torch.zeros((*shape, n_obs), device=self.device)\n"
+SETS = "def set_rate(optimizer, rate):\n    for group in optimizer.param_groups:\n        group['lr'] = rate\n\n\n"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {COLLECTED: f"            other = self.optimizer\n{COLLECTED}"},
+        {COLLECTED: f"            print(self.optimizer.state_dict()['param_groups'][0]['lr'])\n{COLLECTED}"},
+        {
+            "class PPO:\n": f"{SETS}class PPO:\n",
+            COLLECTED: "            print(self.optimizer)\n            set_rate(self.optimizer, 1 / iteration)\n"
+            + COLLECTED,
+        },
+        {
+            STORED: f"{STORED}        self.optimizers = [self.optimizer]\n",
+            COLLECTED: "            for one in self.optimizers:\n                one.param_groups[0]['lr'] *= 0.9\n"
+            + COLLECTED,
+        },
+    ],
+    ids=["another name", "its rate is printed", "a function sets it", "a list"],
+)
+def test_a_rate_of_an_objects_optimizer_that_nothing_sees_during_an_update(changes: dict[str, str]) -> None:
+    outcome, source = of_an_object(changes)
+    assert isinstance(outcome, Applied), outcome
+    assert "traceable(self.optimizer)" in source
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        (
+            {
+                COLLECTED: f"            print(self.optimizer)\n{COLLECTED}",
+                "                self.optimizer.zero_grad()\n": "                print(self.optimizer)\n"
+                "                self.optimizer.zero_grad()\n",
+            },
+            "may see it while an update runs",
+        ),
+        (
+            {
+                "class PPO:\n": f"{SETS.replace('    for', '    optimizer.step()' + chr(10) + '    for')}class PPO:\n",
+                COLLECTED: f"            set_rate(self.optimizer, 1 / iteration)\n{COLLECTED}",
+            },
+            "may step the optimizer, or pass it on, outside",
+        ),
+        (
+            {STORED: f"{STORED}        self.step_on = self.optimizer.step\n"},
+            "may step the optimizer, or pass it on, outside",
+        ),
+    ],
+    ids=["the update prints it", "a function steps it", "a method of it is kept"],
+)
+def test_an_objects_optimizer_that_is_used_unseen(changes: dict[str, str], reason: str) -> None:
+    outcome, _ = of_an_object(changes)
+    assert isinstance(outcome, Skipped), outcome
     assert reason in outcome.reason
 
 

@@ -44,6 +44,13 @@ KEPT = {
         "{'params': agent.critic.parameters()}])",
         "report": "print(optimizer.state_dict())",
     },
+    "schedulers in a list": {"before_loop": SCHEDULER.replace("= ", "= [") + "]"},
+    "it is compared": {"before_loop": "print(agent == optimizer)", "report": "print(optimizer)"},
+    "a method of it has a name": {"before_loop": "step_later = optimizer.step"},
+    "a function of the file declares it": {
+        "closures": "def other():\n    global optimizer\n    optimizer.state_dict()\n\n",
+        "report": "print(optimizer)",
+    },
     "the loop stands in another block": {"loop": "if True:\n  for iteration in range(1, args.num_iterations + 1):"},
 }
 
@@ -111,9 +118,10 @@ def noop(title: str, parts: dict[str, str], reason: str = "line {line} may see i
 
 
 STOPPED = edited("optimize", "optimizer.zero_grad()", "after()\noptimizer.zero_grad()")
-LEFT = "line {line} may leave it to code that runs during an update"
+ELSEWHERE = "which may reach the parameters"
+UNKNOWN = "code that is not known may have it"
 NO_VARIABLE = "not a variable bound above the training loop"
-SAVES = "class Saver:\n    def {}(self{}):\n        states.append(optimizer.state_dict())\n\n\n"
+SAVES = "states = []\n\n\nclass Saver:\n    def {}(self{}):\n        states.append(optimizer.state_dict())\n\n\n"
 ASKS = "def after():\n    print(optimizer.param_groups[0]['lr'])\n\n"
 ANNEALS = "def anneal():\n    optimizer.param_groups[0]['lr'] *= 0.9\n\n"
 NOOPS = [
@@ -194,26 +202,17 @@ NOOPS = [
             "before_loop": f"{SCHEDULER}\n\n\ndef after():\n    scheduler.step()\n\n",
             "optimize": STOPPED,
         },
-        LEFT,
-        at="scheduler = ",
-    ),
-    noop(
-        "schedulers in a list",
-        {"before_loop": SCHEDULER.replace("= ", "= [") + "]"},
-        LEFT,
-        at="scheduler = ",
+        at="scheduler.step()",
     ),
     noop(
         "a scheduler that is given away",
         {"before_loop": f"{SCHEDULER}\nagent.scheduler = scheduler"},
-        LEFT,
-        at="scheduler = optim",
+        "sets agent.scheduler",
     ),
-    noop("another's comparison", {"before_loop": "print(agent == optimizer)"}, LEFT, at="agent == optimizer"),
-    noop("a default", {"before_loop": "def show(opt=optimizer):\n    print(opt)"}, LEFT, at="opt=optimizer"),
-    noop("a list", {"before_loop": "all_of = [optimizer]"}, LEFT, at="all_of"),
-    noop("another name", {"before_loop": "same = optimizer"}, LEFT, at="same"),
-    noop("a group by itself", {"before_loop": "group = optimizer.param_groups[0]"}, LEFT, at="group ="),
+    noop("a default", {"before_loop": "def show(opt=optimizer):\n    print(opt)"}, ELSEWHERE),
+    noop("a list", {"before_loop": "all_of = [optimizer]"}, ELSEWHERE),
+    noop("another name", {"before_loop": "same = optimizer"}, ELSEWHERE),
+    noop("a group by itself", {"before_loop": "group = optimizer.param_groups[0]"}, ELSEWHERE),
     noop(
         "a group that a loop leaves behind",
         {
@@ -227,27 +226,23 @@ NOOPS = [
         {"optimizer": "both = [{'params': agent.parameters()}]\noptimizer = optim.Adam(both, lr=args.learning_rate)"},
         "its groups may be in use elsewhere",
     ),
-    noop("its groups", {"before_loop": "groups = optimizer.param_groups"}, LEFT, at="groups ="),
+    noop("its groups", {"before_loop": "groups = optimizer.param_groups"}, "line {line} uses groups", at="groups ="),
     noop(
         "a loop that keeps a group",
         {"before_loop": "kept = []\nfor group in optimizer.param_groups:\n    kept.append(group)"},
-        LEFT,
-        at="for group",
+        ELSEWHERE,
     ),
-    noop("a method of it", {"before_loop": "step_later = optimizer.step"}, LEFT, at="step_later"),
     noop(
         "another file's function",
         {"third_party": "from rates import watch", "before_loop": "watch(optimizer)"},
-        LEFT,
-        at="watch(optimizer)",
+        UNKNOWN,
     ),
     noop(
         "a function that keeps it",
         {"functions": "kept = []\n\n\ndef keep(opt):\n    kept.append(opt)\n\n\n", "before_loop": "keep(optimizer)"},
-        LEFT,
-        at="keep(optimizer)",
+        "gives opt to kept.append(), which may change it",
     ),
-    noop("more parameters", {"before_loop": "optimizer.add_param_group({'params': []})"}, LEFT, at="add_param_group"),
+    noop("more parameters", {"before_loop": "optimizer.add_param_group({'params': []})"}, ELSEWHERE),
     noop(
         "all names are looked at",
         {"third_party": "import inspect", "before_loop": "print(inspect.signature(print))"},
@@ -266,11 +261,6 @@ NOOPS = [
     noop("a step over many", {"optimizer": MADE[:-1] + ", foreach=True)"}, "not known to accept a tensor as its rate"),
     noop("on a device", {"optimizer": MADE[:-1] + ", capturable=False)"}, "not known to accept a tensor as its rate"),
     noop("made on a condition", {"optimizer": f"if args.seed:\n    {MADE}"}, NO_VARIABLE),
-    noop(
-        "a variable that functions share",
-        {"closures": "def other():\n    global optimizer\n    optimizer.state_dict()\n\n"},
-        NO_VARIABLE,
-    ),
     noop(
         "deleted",
         {"end": "del optimizer"},

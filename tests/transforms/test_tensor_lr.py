@@ -663,7 +663,8 @@ def test_a_rate_that_may_change_unseen_is_in_no_graph(parts: dict[str, str]) -> 
     conversion = converted_by(script({**plain, **parts}), "tensor-lr", "shuffle", "update", "one-graph", "cudagraphs")
     outcomes = {s.transform.name: s.outcome for s in conversion.steps}
     assert isinstance(outcomes["tensor-lr"], Skipped), outcomes["tensor-lr"]
-    assert isinstance(outcomes["one-graph"], Skipped)
+    apart = "lr_scheduler" in str(parts)  # it reads the floats between the updates
+    assert apart or isinstance(outcomes["one-graph"], Skipped)
     assert "update = CudaGraphModule" not in conversion.source
 
 

@@ -200,6 +200,8 @@ OPERATOR_METHODS = frozenset(
 """Methods that operators of two operands call."""
 SHOWN_BY = ("__str__", "__repr__", "__format__")
 """The methods by which an object is shown; modules of torch also call `extra_repr` and `_get_name`."""
+PRINTED_TO = ("write", "flush")
+"""The methods that `print(file=...)` calls."""
 TAKES_VALUES = builtin_names(makes=("number", "class"))
 """Those that take nothing of tensors but their values and types; what they return has no gradient."""
 HARMLESS = COMPUTES | SHOWS

@@ -13,7 +13,7 @@ from transformer.dataflow.grad_mode import without_gradients
 from transformer.facts import torch_api
 from transformer.facts.python import WRITES
 from transformer.facts.torch_api import attributes, of_optimizers
-from transformer.recognition import kept_optimizers, other_gradients
+from transformer.recognition import other_gradients
 from transformer.recognition.arguments import decided
 from transformer.recognition.roles import Roles
 from transformer.state import State
@@ -35,6 +35,7 @@ from transformer.transforms.base import BOTH, Rewrite, Skip, Transform, Transfor
 from transformer.transforms.compiling import frozen, present_rates
 from transformer.transforms.compiling.compile import changed_option, stays_eager
 from transformer.transforms.compiling.outside_graphs import read_with_graph
+from transformer.values.effects import kept_optimizers
 from transformer.values.effects.recorded import Recorded
 from transformer.values.effects.world import World
 from transformer.values.networks.attributes import own_nodes
@@ -603,7 +604,8 @@ def _also_clipped(roles: Roles, function: ast.FunctionDef, passes: list[_Pass], 
         ones = [p for p in passes if p.steps and p.backwards[-1].lineno < node.lineno < p.steps[-1].lineno]
         own = [o for o in roles.optimizers if any(o.name in one.optimizers for one in ones)]
         given = [*node.args[:1], *(k.value for k in node.keywords if k.arg == "parameters")]
-        if ones and given and other_gradients.held_by(roles, given[0], own):
+        held = other_gradients.held_by(roles, given[0], own) or kept_optimizers.holds(roles, own, given[0])
+        if ones and given and held:
             continue
         if not ones or not given or not alone:
             raise Skip(f"line {node.lineno} may clip gradients of several optimizers")
@@ -657,22 +659,24 @@ def _check_optimizer(
         raise Skip(
             f"in a graph {made[0].kind} counts the steps of {name} in float32, which is percents off in early steps"
         )
-    if name not in roles.history.steady_rates and (why := present_rates.obstacle(roles, made[0], updates)) is not None:
+    floats = name not in roles.history.steady_rates
+    if floats and (why := next(filter(None, (present_rates.obstacle(roles, one, updates) for one in made)), None)):
         changes = f"the learning rate of {name} is a float that may change: each value would cause a recompilation"
         raise Skip(f"{changes}, and {why}")
-    for changed in roles.history.restructured.values():
-        if "." not in name:
-            raise Skip(changed)
+    restructured = next(iter(roles.history.restructured.values()), None)
+    if restructured and "." not in name:
+        raise Skip(restructured)
+    if restructured or (floats and "." in name):
         calls = [n for u in updates for n in walk(u) if isinstance(n, ast.Call)]
         exact = sum(calls_method(c, "backward") for c in calls) > 1 or any("clip_grad" in ast.unparse(c) for c in calls)
         for one in made:
             why = kept_optimizers.obstacle(roles, one, updates, exact=exact, harmless=switches)
             if why is not None:
                 raise Skip(why)
-        if (node := _kept_by(roles, update, switches)) is not None:
-            raise Skip(
-                f"line {node.lineno} keeps {ast.unparse(node)}, perhaps with a graph that a backward pass goes through"
-            )
+    if restructured and (node := _kept_by(roles, update, switches)) is not None:
+        raise Skip(
+            f"line {node.lineno} keeps {ast.unparse(node)}, perhaps with a graph that a backward pass goes through"
+        )
     used = next(filter(None, (other_gradients.outside(roles, updates, one) for one in made)), None)
     if used is not None:
         raise Skip(f"line {used.lineno} uses gradients outside of the minibatch too")

@@ -11,12 +11,12 @@ from transformer.dataflow.name_lookups import looks_up_names
 from transformer.facts.libraries import LEAVES_PARTS, module_methods
 from transformer.facts.lookups import lookups
 from transformer.facts.torch_api import MADE
-from transformer.recognition import kept_optimizers
 from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.changes import only_makes, sets_by_text
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import unparse, walk, without_methods
 from transformer.syntax.tree import Tree
+from transformer.values.effects import kept_optimizers
 from transformer.values.networks.attributes import NUMBER, Frame, Unknown, Values
 from transformer.values.networks.uses import MOVING
 

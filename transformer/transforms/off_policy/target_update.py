@@ -11,7 +11,6 @@ from transformer.dataflow.bindings import variables
 from transformer.dataflow.grad_mode import without_gradients
 from transformer.facts.torch_api import layers
 from transformer.recognition.changes import Changes
-from transformer.recognition.kept_optimizers import exchanged, grown
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.options import holds_options
@@ -33,6 +32,7 @@ from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo,
 from transformer.transforms.extraction import top_level
 from transformer.transforms.off_policy.kept_networks import Kept, changed_unseen, makes_new
 from transformer.transforms.off_policy.moved_parameters import ByState, moved_in_place, of_state_dicts, parameter_of
+from transformer.values.effects.kept_optimizers import exchanged, grown
 from transformer.values.effects.world import World
 from transformer.values.networks.attributes import NUMBER, Frame, Unknown, Values
 from transformer.values.networks.uses import NetworkUses

@@ -10,7 +10,6 @@ from transformer.dataflow.bindings import bound_to, is_same_variable
 from transformer.facts.libraries import LOGS_VALUES
 from transformer.facts.python import does
 from transformer.facts.torch_api import optimizers
-from transformer.recognition import kept_optimizers
 from transformer.recognition.arguments import plain_option
 from transformer.recognition.history import Capturable, History
 from transformer.recognition.learning_rate import RateUses
@@ -22,6 +21,7 @@ from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.whole_numbers import may_be_whole, methods_called, variable_key
+from transformer.values.effects import kept_optimizers
 
 INFO = TransformInfo(
     name="tensor-lr",

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 from transformer.dataflow.access import access
 from transformer.recognition.history import Function
-from transformer.recognition.kept_optimizers import trained_by
 from transformer.recognition.off_policy import Region, collects, leading
 from transformer.recognition.roles import Roles
 from transformer.state import State
@@ -19,6 +18,7 @@ from transformer.syntax.tree import Tree
 from transformer.transforms.base import ALL, Rewrite, Skip, Transform, TransformInfo, each_region, skipped, still_left
 from transformer.transforms.extraction import extract
 from transformer.values.effects.graphs import LEAVES
+from transformer.values.effects.kept_optimizers import trained_by
 from transformer.values.effects.moves import clears_otherwise
 from transformer.values.effects.recorded import Recorded
 from transformer.values.minibatch import first_computation, last_step

@@ -1508,6 +1508,10 @@ class Interpreter:
             )
         if name in ("print", "str", "repr", "format", "len", "bool", "int", "float"):
             self._special(arguments, (*python.SHOWN_BY, "__len__", "__bool__", "__int__", "__float__"), [], node)
+        if name == "print":
+            files = frozenset(t for t in named.get("file", NOTHING) | spread if t.kind == "instance")
+            for method in python.PRINTED_TO:
+                self._call_things(self._load_attribute(files, method, node), [NOTHING], {}, node, NOTHING)
         if name == "globals" or name == "locals" or (name == "vars" and not given):
             self.heap.read(Variable)
             for variable in [v for v in self.heap.held if isinstance(v, Variable)]:

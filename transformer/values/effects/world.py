@@ -13,7 +13,7 @@ from transformer.facts import python
 from transformer.facts.torch_api import NEW, may_be_given, names
 from transformer.recognition.refusals import Unconvertible
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import calls_method, parameters, unparse, walk
+from transformer.syntax.query import calls_method, last_written, parameters, unparse, walk
 from transformer.values.effects.interpreter import GRADIENTS, MEMORY, VALUES, Effect, Frame, Interpreter
 from transformer.values.effects.objects import (
     EVERY,
@@ -151,6 +151,30 @@ class World:
     def is_module_object(self, thing: Thing) -> bool:
         """Whether an object is such a module."""
         return self._code.is_module_object(thing)
+
+    def is_single(self, thing: Thing) -> bool:
+        """Whether a thing is one module, made once in a training, and not one for all those that a place makes."""
+        tree, scope = self._roles.tree, self._roles.scope
+        places = [n for n in (*thing.context, thing.node) if n is not None]
+        begun = next((i for i, n in enumerate(places) if tree.scope_of(n) is scope), None)
+        if self._code.gave_up or begun is None or not self.is_module_object(thing):
+            return False
+        if begun and thing in self._held_by_file:  # by another training of the same run, perhaps
+            return False
+        around = (list(tree.ancestors(at)) for at in places[begun:])
+        for outer in (n for found in around for n in (found[: found.index(scope)] if scope in found else found)):
+            if isinstance(outer, (*COMPREHENSIONS, ast.For, ast.While)):
+                return False
+            if isinstance(outer, (ast.FunctionDef, ast.ClassDef)) and outer.name != "__init__":
+                if any(last_written(n) == outer.name for n in walk(outer)):  # it may call itself
+                    return False
+        return True
+
+    @cached_property
+    def _held_by_file(self) -> Things:
+        """What may be reached from variables of the file."""
+        root, held = self._roles.tree.root, self._heap.held.items()
+        return self.reach({t for p, found in held if isinstance(p, Variable) and p.owner is root for t in found})
 
     def contents(self, thing: Thing) -> Things:
         """What a container may hold."""
@@ -355,6 +379,16 @@ class World:
     def is_known(self, things: Collection[Thing]) -> bool:
         """Whether all holders of the things are known: they have not escaped to unknown code."""
         return not self._code.gave_up and bool(things) and self._escaped.isdisjoint(self._memory(things))
+
+    def with_library_objects(self, things: Collection[Thing]) -> Things:
+        """Things, and what libraries made of them: the scheduler of an optimizer."""
+        found, stack = {*things}, [*things]
+        while stack:
+            places = (place for place in self._holders.get(stack.pop(), ()) if not isinstance(place, Variable))
+            more = {holder for holder, _ in places if holder.kind == "made"} - found
+            found |= more
+            stack += more
+        return frozenset(found)
 
     def is_left_alone(self, node: ast.expr, body: Sequence[ast.stmt]) -> bool:
         """Whether an expression is memory that statements, and the environments they step, do not write into."""

@@ -13,8 +13,17 @@ from transformer.facts.torch_api import NEW_TENSORS, OF, attributes, of_optimize
 from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.changes import Changes, only_makes, sets_by_text
 from transformer.recognition.roles import Optimizer, Roles
-from transformer.syntax.query import first_parameter, pairwise, unparse, walk, without_methods
+from transformer.syntax.query import (
+    calls_method,
+    first_parameter,
+    last_written,
+    pairwise,
+    unparse,
+    walk,
+    without_methods,
+)
 from transformer.syntax.tree import Tree
+from transformer.values.effects.world import World
 
 SETTING = lookups(sets=True)
 """What sets attributes by their names."""
@@ -103,19 +112,54 @@ def obstacle(
     alone = made_once(roles, optimizer.name) and not again
     if not alone or tree.methods(attribute) or not runs_before_training(roles, target):
         return f"{optimizer.name} is not set in one place, which runs before the training"
-    within = {n for update in updates for n in walk(update)}
-    for node in tree.nodes:
-        if isinstance(node, ast.Attribute) and node.attr == attribute and isinstance(node.ctx, ast.Load):
-            used = getattr(tree.parents[node], "attr", None)
-            if not _is_given_to_torch(roles, node) and (
-                used not in USED or (used in of_optimizers("stepping") and node not in within)
-            ):
-                return f"line {node.lineno} may step the optimizer, or pass it on, outside the minibatch"
-        elif isinstance(node, ast.Constant) and node.value == attribute:
-            if isinstance(tree.parents[node], ast.Dict):  # its key in a checkpoint
-                continue
+    if (used := _used_outside(roles, optimizer, {n for update in updates for n in walk(update)})) is not None:
+        return f"line {used.lineno} may step the optimizer, or pass it on, outside the minibatch"
+    for node in tree.of(ast.Constant):
+        if node.value == attribute and not isinstance(tree.parents[node], ast.Dict):  # its key in a checkpoint
             return f"line {node.lineno} may reach {attribute} by its name"
     return None
+
+
+def _used_outside(roles: Roles, optimizer: Optimizer, within: Collection[ast.AST]) -> ast.expr | None:
+    """Where code may use an optimizer for more than its state and groups, other than to step it `within` some nodes.
+
+    If nothing unknown has it, each use is seen under whatever name; otherwise all attributes of its name count.
+    """
+    tree, world = roles.tree, roles.get(World)
+    attribute, made = last_written(optimizer.stmt.targets[0]), world.of(optimizer.call)
+    known = world.is_known(made)
+    for node in tree.nodes:
+        named = isinstance(node, ast.Attribute) and node.attr == attribute and isinstance(node.ctx, ast.Load)
+        if not isinstance(node, ast.expr) or not (made & world.of(node) if known else named):
+            continue
+        used = getattr(tree.parents[node], "attr", None)
+        if known and (used in OF["tensor"] or (used is None and not _is_passed_on(roles, node))):
+            continue  # a rate, or another name of it, whose uses are seen as well
+        if (known or not _is_given_to_torch(roles, node)) and (
+            used not in USED or (used in of_optimizers("stepping") and node not in within)
+        ):
+            return node
+    return None
+
+
+def holds(roles: Roles, optimizers: Collection[Optimizer], clipped: ast.expr) -> bool:
+    """Whether the parameters of a network, `net.parameters()`, are those that one of the optimizers was given as a
+    whole, whatever the network is called there."""
+    world = roles.get(World)
+    asked = _network(clipped)
+    wanted = world.of(asked) if asked is not None else frozenset()
+    if len(wanted) != 1 or not world.is_single(next(iter(wanted))):
+        return False
+    given = (
+        v for o in optimizers for v in (*o.call.args[:1], *(k.value for k in o.call.keywords if k.arg == "params"))
+    )
+    return any(network is not None and world.of(network) == wanted for network in map(_network, given))
+
+
+def _network(value: ast.expr) -> ast.expr | None:
+    """`net` in `net.parameters()`."""
+    plain = isinstance(value, ast.Call) and calls_method(value, "parameters") and not (value.args or value.keywords)
+    return value.func.value if plain else None  # type: ignore[attr-defined]
 
 
 def _is_anothers(tree: Tree, node: ast.Attribute, cls: ast.ClassDef | None) -> bool:
@@ -293,8 +337,8 @@ def _is_no_part(roles: Roles, attribute: str) -> bool:
 
 
 def _is_data(roles: Roles, value: ast.expr, attribute: str) -> bool:
-    """Whether a value is a number, a text, a container or a tensor, or the result of a tensor method of the
-    attribute."""
+    """Whether a value is a number, a text, a container, a tensor or an optimizer, or the result of a tensor method of
+    the attribute."""
     value = without_methods(value, OF["tensor"])
     if not isinstance(value, ast.Call):
         return isinstance(value, DISPLAYS) or (isinstance(value, ast.Attribute) and value.attr == attribute)
@@ -302,15 +346,32 @@ def _is_data(roles: Roles, value: ast.expr, attribute: str) -> bool:
     name = roles.tree.qualified(value.func) or ""
     plain = row is not None and row.gives in ("nothing", "of contents")
     asks = name.removeprefix("torch.") in others("asks") and name.startswith("torch.")
-    return plain or asks or name in NEW_TENSORS or name == "collections.deque" or name.startswith("numpy.")
+    others_own = name in NEW_TENSORS or name == "collections.deque" or name.startswith(("numpy.", "torch.optim."))
+    return plain or asks or others_own
 
 
-def _is_given_to_torch(roles: Roles, node: ast.Attribute) -> bool:
-    """Whether an optimizer is passed to a torch scheduler, or printed."""
+def _is_passed_on(roles: Roles, node: ast.expr) -> bool:
+    """Whether an optimizer or its method is called, or passed to code that is neither of the file nor understood."""
+    tree, call = roles.tree, roles.tree.parents[node]
+    if isinstance(call, ast.keyword):
+        call = tree.parents[call]
+    if not isinstance(call, ast.Call):
+        return False
+    if call.func is node:
+        return not isinstance(node, ast.Attribute)
+    callees = roles.get(World).of(call.func)
+    ours = bool(callees) and all(t.kind in ("function", "bound", "class") for t in callees)
+    return not (ours or _is_given_to_torch(roles, node))
+
+
+def _is_given_to_torch(roles: Roles, node: ast.expr) -> bool:
+    """Whether an optimizer or its rate is passed to a torch scheduler, or printed, or asked for its type or value."""
     call = roles.tree.parents[node]
     if isinstance(call, ast.keyword):
         call = roles.tree.parents[call]
     if not isinstance(call, ast.Call) or call.func is node:
         return False
-    name = roles.tree.qualified(call.func) or ast.unparse(call.func)
-    return name.startswith("torch.optim.lr_scheduler.") or name == "print"
+    name = roles.tree.qualified(call.func) or ""
+    asks = name.startswith("torch.") and name.removeprefix("torch.") in others("asks")
+    simple = roles.tree.names.builtin(call.func) in python.SHOWS | python.TAKES_VALUES
+    return asks or simple or name.startswith("torch.optim.lr_scheduler.")
