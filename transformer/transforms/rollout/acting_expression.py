@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from transformer.dataflow.access import scope_access
 from transformer.dataflow.grad_mode import without_gradients
+from transformer.facts.python import TAKES_VALUES
 from transformer.facts.torch_api import DISTRIBUTIONS, NO_GRAD, NO_GRAPH, ON_HOST
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import first_parameter, statements, unparse, walk
@@ -106,6 +107,8 @@ def _leads_to_numbers(roles: Roles, function: ast.FunctionDef, node: ast.expr, s
             return outer.value is below and _names_lead_to_numbers(roles, function, outer, seen)
         elif isinstance(outer, ast.Call):
             name = tree.qualified(outer.func) or ""
+            if tree.names.builtin(outer.func) in TAKES_VALUES:
+                return True
             computes = name.startswith("torch.") and name.rpartition(".")[2] in FUNCTIONS and not outer.keywords
             if outer.func is not below and not computes:
                 return False

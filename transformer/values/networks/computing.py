@@ -157,7 +157,7 @@ class Computing:
             self.records = True
             return True
         if isinstance(node, ast.Name):
-            return node.id in self.known or self._is_input(node.id) or (self._trusts and self._is_flag(node.id))
+            return node.id in self.known or self._is_input(node.id) or (self._trusts and self._is_trusted(node))
         if isinstance(node, (ast.BinOp, ast.UnaryOp)):
             parts = [node.left, node.right] if isinstance(node, ast.BinOp) else [node.operand]
             return not isinstance(getattr(node, "op", None), ast.Not) and all(self._expression(n) for n in parts)
@@ -240,6 +240,18 @@ class Computing:
         """The attributes that the methods of the class set."""
         methods = [s for s in self._class.body if isinstance(s, ast.FunctionDef)] if self._class is not None else []
         return frozenset(name for method in methods for name, _ in kept_by(method))
+
+    def _is_trusted(self, name: ast.Name) -> bool:
+        """Whether a name bound above the statements is always a tensor, or a flag; if so, it becomes an input."""
+        if self._is_flag(name.id):
+            return True
+        world = self._roles.get(World)
+        above = bool(self._before(name.id)) and self._roles.is_ours(name, self._scope)
+        if not above or not world.are_tensors(world.of(name)):
+            return False
+        self.inputs.setdefault(name.id)
+        self.records = True
+        return True
 
     def _is_flag(self, name: str) -> bool:
         """Whether a name is a parameter to which every call passes True or False; if so, it becomes an input."""
