@@ -68,6 +68,7 @@ for step in range(200):
 print(learner.choose(observation, greedy=True))
 """
 CALL = "self.q_net(state).argmax(1)"
+BY_NAME = "        self.__dict__.update(device=device, lag=0.01)\n"
 
 
 def outcome(*pairs: tuple[str, str]) -> tuple[str, Applied | Skipped]:
@@ -138,10 +139,41 @@ def test_other_calls_stay(pairs: list[tuple[str, str]]) -> None:
 
 def test_unused_gradients_are_no_longer_recorded() -> None:
     pairs = ("        with torch.no_grad():\n            state", "        if True:\n            state")
-    after, _ = outcome(pairs, ("        self.__dict__.update(device=device, lag=0.01)\n", ""))
+    after, _ = outcome(pairs, (BY_NAME, ""))
     assert "    @torch.no_grad()\n    def decide(self, state):\n" in after
     _, result = outcome(pairs)  # __dict__ may set the network
     assert isinstance(result, Skipped)
+
+
+MAKES = "state = torch.as_tensor(observation, dtype=torch.float32).unsqueeze(0)"
+
+
+@pytest.mark.parametrize(
+    ("made", "function", "stays"),
+    [
+        ("make(observation)", "return torch.tensor(x, dtype=torch.float32)[None]", False),
+        ("make(observation)", "y = torch.zeros(1, 4)\n    y[0] = torch.from_numpy(x)\n    return y", False),
+        ("self.made(observation)", "return x", False),
+        ("make(observation)", "return np.asarray(x)[None]", True),
+        ("make(observation)", "return torch.zeros(1, 4) if x[0] > 0 else np.zeros((1, 4))", True),
+        ("make(observation)", "return unknown(torch.as_tensor(x))", True),
+        ("make(observation)", "return torch.from_numpy(x)", True),
+    ],
+    ids=["a function", "a filled tensor", "a method", "an array", "one or the other", "anything", "an array's memory"],
+)
+def test_a_function_of_the_file_makes_the_tensor(made: str, function: str, stays: bool) -> None:
+    method = "    def made(self, x):\n        return torch.tensor(x).float()[None]\n\n    def choose"
+    pairs = (MAKES, f"state = {made}"), ("class Learner", f"def make(x):\n    {function}\n\n\nclass Learner")
+    after, result = outcome(*pairs, ("    def choose", method))
+    assert isinstance(result, Skipped) is stays, after
+    assert stays or "    def decide(self, state):\n" in after
+
+
+@pytest.mark.parametrize(("number", "stays"), [("int({})", False), ("float({})", False), ("abs({})", True)])
+def test_a_builtin_makes_a_number_of_what_records_gradients(number: str, stays: bool) -> None:
+    quiet = ("        with torch.no_grad():\n            state", "        if True:\n            state")
+    after, result = outcome(quiet, (f"{CALL}.item()", number.format(CALL)), (BY_NAME, ""))
+    assert isinstance(result, Skipped) is stays, after
 
 
 LOADS = "    def load(self):\n        self.q_net.load_state_dict(torch.load('kept'))\n\n    def learn(self):\n"
