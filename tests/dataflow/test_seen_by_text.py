@@ -1,6 +1,9 @@
+import ast
+
 import pytest
 
-from transformer.dataflow.name_lookups import seen_by_text, variable_lookups
+from transformer.dataflow.name_lookups import names_in_locals, seen_by_text, variable_lookups
+from transformer.dataflow.reaching import Reaching
 from transformer.syntax.tree import Tree
 
 MOVED = "def f(x):\n    x += 1\n    return x\nx = 0\nx = f(x)\n"
@@ -113,3 +116,27 @@ def test_what_is_asked_before_it_is_bound(look: str, late: str, changed: str, se
     code = FIRST.format(look=look, late=late)
     before, after = Tree(code), Tree(code.replace(changed, "    pass\n", 1))
     assert (seen_by_text(before, after, before.functions("train")[0]) is not None) is seen
+
+
+@pytest.mark.parametrize(
+    ("body", "names"),
+    [
+        ("log(locals())\n    net = 1", {"x", "log"}),
+        ("net = 1\n    log(locals())", {"x", "log", "net"}),
+        ("for i in x:\n        log(locals())\n        net = i", {"x", "log", "net", "i"}),
+        ("if x:\n        net = 1\n        del net\n    log(locals())", {"x", "log", "net"}),
+        ("log(locals())\n    net = 1\n    return locals()", {"x", "log", "net"}),
+        ("log(locals())\n    net = 1\n    see = locals\n    see()", {"x", "log", "net"}),
+        ("log(vars())\n    net = 1", {"x", "log"}),
+        ("log(lambda: locals())", None),
+        ("log([locals() for y in x])", None),
+        ("class A:\n        names = locals()", None),
+        ("def inner():\n        return locals(), x\n    inner()", None),
+    ],
+)
+def test_names_in_locals(body: str, names: set[str] | None) -> None:
+    tree = Tree(f"def f(x, *, log):\n    {body}\n")
+    call = next(c for c in tree.of(ast.Call) if getattr(c.func, "id", "") in ("locals", "vars"))
+    found = names_in_locals(tree, Reaching(tree.scope_of(call).body), call)
+    assert found is None if names is None else found is not None and found >= names
+    assert names is None or not {"net"} & (found - names)

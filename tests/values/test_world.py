@@ -11,7 +11,9 @@ from scripts import PARTS, script
 
 from transformer.conversion.first_state import read, recognise
 from transformer.recognition.buffers import find_buffers
+from transformer.recognition.history import History
 from transformer.recognition.roles import Roles
+from transformer.syntax.tree import Tree
 from transformer.values.effects.interpreter import Interpreter
 from transformer.values.effects.moves import reads_otherwise
 from transformer.values.effects.objects import UNKNOWN
@@ -477,3 +479,33 @@ def test_a_training_that_nothing_calls(parts: dict[str, str], line: str, held: b
 def test_unknown_memory_may_change() -> None:
     roles = roles_of({})
     assert roles.get(World).changes((), roles.phases.loop.body) is not None
+
+
+def world_of(code: str) -> tuple[World, ast.Call]:
+    """The objects of a script without a training, and the call that makes a network."""
+    roles = Roles(Tree(code), History())
+    return World(roles), next(n for n in roles.tree.of(ast.Call) if ast.unparse(n) == "nn.Linear(2, 2)")
+
+
+@pytest.mark.parametrize(
+    ("call", "known"),
+    [
+        ("print(len(locals()))", True),
+        ("seen = 'net' in locals()", True),
+        ("names = locals()\n    names['net'] = None", True),
+        ("outside.show(locals())", False),
+        ("names = locals()\n    outside.show(names['net'])", False),
+        ("outside.show(vars())", False),
+        ("print([locals() for _ in range(2)])", False),
+    ],
+)
+def test_locals_of_a_function_are_a_dict_of_its_variables(call: str, known: bool) -> None:
+    body = f"net = nn.Linear(2, 2)\n    other = nn.Linear(3, 3)\n    {call}\n    return other\n\n\nmake()\n"
+    world, made = world_of(f"import outside\nimport torch.nn as nn\n\n\ndef make():\n    {body}")
+    assert world.is_known(world.of(made)) is known
+
+
+def test_locals_above_a_network_do_not_show_it() -> None:
+    body = "outside.show(locals())\n    net = nn.Linear(2, 2)\n    return net\n\n\nmake()\n"
+    world, made = world_of(f"import outside\nimport torch.nn as nn\n\n\ndef make():\n    {body}")
+    assert world.is_known(world.of(made))

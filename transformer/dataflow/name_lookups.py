@@ -6,6 +6,9 @@ import ast
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from transformer.dataflow.access import scope_access
+from transformer.dataflow.reaching import Reaching
+from transformer.dataflow.variables import COMPREHENSIONS, FUNCTIONS
 from transformer.facts.lookups import ANSWERING, ATTRIBUTES, OF_CALLER, VARIABLES, lookups
 from transformer.syntax.options import holds_options
 from transformer.syntax.query import asked_name, last_written, parameters, statements, walk
@@ -33,6 +36,24 @@ def fresh_member(tree: Tree, wanted: str) -> str:
     while name in taken:
         name = tree.names.fresh(wanted)
     return name
+
+
+def names_in_locals(tree: Tree, reaching: Reaching, call: ast.Call) -> frozenset[str] | None:
+    """The names that the dict which `locals()` returns in a function may ever have; writing to it sets no variable.
+
+    Before Python 3.13 all calls in one run of a function return the same dict, and each brings it up to date.
+    None if it may have others: in a class, a comprehension or a nested function.
+    """
+    function = tree.scope_of(call)
+    around = [*tree.ancestors(call)]
+    if not isinstance(function, ast.FunctionDef) or any(isinstance(n, FUNCTIONS) for n in tree.ancestors(function)):
+        return None
+    if any(isinstance(n, (ast.ClassDef, ast.Lambda, *COMPREHENSIONS)) for n in around[: around.index(function)]):
+        return None
+    found, bound = set(parameters(function)), scope_access(function.body).binds
+    for name in (n for n in walk(function) if isinstance(n, ast.Name) and n.id in OF_CALLER):
+        found.update(n for n in bound if any(b is not None for b in reaching.before(n, tree.statement(name))))
+    return frozenset(found)
 
 
 def looks_up_names(tree: Tree, owner: ast.AST) -> bool:

@@ -20,7 +20,7 @@ from typing import NamedTuple, TypeVar
 
 from transformer.dataflow.access import access, block_names, scope_access
 from transformer.dataflow.bindings import variables
-from transformer.dataflow.name_lookups import words_of
+from transformer.dataflow.name_lookups import names_in_locals, words_of
 from transformer.dataflow.variables import COMPREHENSIONS, FUNCTIONS, Owner
 from transformer.facts import libraries, python, torch_api
 from transformer.recognition.refusals import Unconvertible
@@ -1512,6 +1512,8 @@ class Interpreter:
             files = frozenset(t for t in named.get("file", NOTHING) | spread if t.kind == "instance")
             for method in python.PRINTED_TO:
                 self._call_things(self._load_attribute(files, method, node), [NOTHING], {}, node, NOTHING)
+        if name in ("locals", "vars") and not arguments and (snapshot := self._snapshot(node)) is not None:
+            return snapshot
         if name == "globals" or name == "locals" or (name == "vars" and not given):
             self.heap.read(Variable)
             for variable in [v for v in self.heap.held if isinstance(v, Variable)]:
@@ -1530,6 +1532,19 @@ class Interpreter:
         if row is None:
             return self._unknown(arguments, node)
         return self._by_row(row, None, given, named, node, spread)
+
+    def _snapshot(self, node: ast.AST) -> Things | None:
+        """The dict that `locals()` returns in a function: writing to it changes no variable. None if it is another."""
+        owner = self._frame.owner
+        if not isinstance(node, ast.Call) or not isinstance(owner, ast.FunctionDef):
+            return None
+        names = names_in_locals(self._tree, self._roles.reaching(owner), node)
+        if names is None or self._tree.scope_of(node) is not owner:
+            return None
+        made = self.heap.thing("dict", node, self._frame.context)
+        for name in sorted(names):
+            self.heap.put((made, ITEMS), self.heap.get(Variable(owner, self._frame.context, name)), node)
+        return frozenset([made])
 
     def _load_any(self, things: Things, node: ast.AST) -> Things:
         """Any attribute of things, for a name known only at run time."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from transformer.dataflow.grad_mode import without_gradients
-from transformer.dataflow.name_lookups import is_vars_of_options
+from transformer.dataflow.name_lookups import is_vars_of_options, names_in_locals
 from transformer.facts.libraries import LEAVES_PARTS, LOGS_VALUES, OF_MODULE, library_does, module_methods, role
 from transformer.facts.lookups import EVERYTHING, SETS, lookups
 from transformer.facts.python import builtin_names
@@ -47,6 +47,8 @@ VALUES = names("tensor") - module_methods(sets="learning") | attributes(memory=(
 RUN = CALLED | READ | VALUES - OF_MODULE
 """What may be called of networks and their parts."""
 COPYING = of_parameters(copies=True)
+SNAPSHOTS = lookups(of="builtin", finds="variables", where="caller")
+"""Builtins that return the variables of the function that calls them."""
 SEEING = EVERYTHING | SETS | lookups(of="library", finds="state")
 """Builtins and modules that reach names and attributes by their text, or all objects."""
 OF_SYS = frozenset("argv exit path stdout stderr version_info platform".split())
@@ -191,12 +193,21 @@ class NetworkUses:
         outer = self._tree.parents[node]
         if asked_name(self._tree.parents.get(outer, outer)) is not None or is_vars_of_options(self._tree, node):
             return True
+        if isinstance(outer, ast.Call) and outer.func is node and node.id in SNAPSHOTS and not outer.args:
+            return self._is_above_networks(outer)
         if isinstance(outer, ast.Attribute):
             return node.id == "sys" and outer.attr in OF_SYS
         first = outer.args[0] if isinstance(outer, ast.Call) and outer.func is node and outer.args else None
         named = first.id if isinstance(first, ast.Name) else ""
         known = {*self._tree.imports, *self._tree.classes}
         return named != "" and named not in known and node.id in ("vars", "setattr", "delattr")
+
+    def _is_above_networks(self, snapshot: ast.Call) -> bool:
+        """Whether `locals()` is called before there is a network or an optimizer."""
+        roles, scope = self._roles, self._tree.scope_of(snapshot)
+        names = names_in_locals(self._tree, roles.reaching(scope), snapshot)
+        trained = {name.partition(".")[0] for name in (*roles.networks, *(o.name for o in roles.optimizers))}
+        return names is not None and scope is roles.scope and names.isdisjoint(trained)
 
     def _runs_with_training(self, node: ast.AST) -> bool:
         """Whether a node may run before the training loop has ended."""
