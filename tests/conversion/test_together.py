@@ -305,7 +305,7 @@ REFUSED = {
         ],
     ),
     "modules by name": (
-        {"train.py": f"import importlib\nimport sys\n{TRAIN}sys.path.append('x')\n", "agent.py": AGENT},
+        {"train.py": f"import importlib\nimport sys\n{TRAIN}sys.path.insert(1, 'x')\n", "agent.py": AGENT},
         [
             "train.py:1: LC009 modules are imported by names that are computed at run time",
             "train.py:5: LC009 `sys.path` is changed, so that it is not known which files are imported",
@@ -434,6 +434,36 @@ class TestRefusals:
         for text, line in ((train, 2), (inserted, 3)):
             (found,) = refusals(tmp_path / "below", {"train.py": text, "agent.py": AGENT})
             assert found.startswith(f":{line}: LC009 `sys.path` is changed"), found
+
+    @pytest.mark.parametrize("folder", ["more", "..", ".", "/nowhere"])
+    def test_a_path_where_nothing_is_found(self, folder: str, tmp_path: Path) -> None:
+        files = {"train.py": f"import sys\nsys.path.append('{folder}')\n{TRAIN}", "agent.py": AGENT, "more/x.py": ""}
+        assert "sys.path.append" in join(tmp_path / "below", files).text
+
+    @pytest.mark.parametrize(
+        "change, more",
+        [
+            ("append('more')", {"more/agent.py": AGENT}),
+            ("append('more')", {"more/agent/__init__.py": AGENT}),
+            ("append('more')", {"more/utils.py": "import agent\n"}),
+            ("append('more')", {"../utils.py": ""}),
+            ("append('..')", {"../utils.py": ""}),
+            ("append('below/more')", {"more/utils.py": "import agent\n"}),
+            ("append('more')", {"other.py": "import helper\n", "more/helper.py": "import agent\n"}),
+            ("append('more')", {"nets/one.py": "", "more/nets/__init__.py": ""}),
+            ("append('more')", {"nets/one.py": "", "more/nets/two.py": ""}),
+            ("append(folder)", {}),
+            ("insert(0, 'more')", {}),
+            ("extend(['more'])", {}),
+            ("remove('more')", {}),
+            ("append('more', *folders)", {"more/utils.py": ""}),
+        ],
+    )
+    def test_a_path_where_something_may_be_found(self, change: str, more: dict[str, str], tmp_path: Path) -> None:
+        uses = "import utils\nimport other\nimport nets.one\nimport nets.two\n"
+        train = f"import sys\nfolder = 'more'\nsys.path.{change}\n{TRAIN}{uses}"
+        (found,) = refusals(tmp_path / "below", {"train.py": train, "agent.py": AGENT, **more})
+        assert found.startswith(":3: LC009 `sys.path` is changed"), found
 
     def test_what_may_be_a_whole_object_is_warned_of(self, tmp_path: Path) -> None:
         train = "import torch\nfrom agent import Agent\ndef save(a):\n    torch.save(a, 'x')\nsave(Agent())\n"

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from transformer.conversion.imported_files import Import, named
+from transformer.conversion.imported_files import Import, is_never_needed, named
 from transformer.conversion.together.executed import sets_attributes
 from transformer.conversion.together.gathered import Gathered, refusal
 from transformer.conversion.together.meanings import Meanings
@@ -108,7 +108,8 @@ def _found_by_name(gathered: Gathered, file: File) -> Iterator[Diagnostic]:
         if what in BY_NAME:
             yield refusal(file, node, f"`{what}` looks things up by module, and one file has no other modules")
         elif what == "sys.path" and isinstance(file.tree.parents[node], (ast.Attribute, ast.AugAssign, ast.Assign)):
-            if not _adds_folder_above(gathered, file, node) or _in_several_folders(gathered):
+            above = _adds_folder_above(gathered, file, node) and not _in_several_folders(gathered)
+            if not above and not _adds_what_is_not_needed(gathered, file, node):
                 yield refusal(file, node, "`sys.path` is changed, so that it is not known which files are imported")
 
 
@@ -126,6 +127,15 @@ def _adds_folder_above(gathered: Gathered, file: File, path: ast.AST) -> bool:
     texts = {n.value for n in inside if isinstance(n, ast.Constant) and isinstance(n.value, str)}
     own = any(isinstance(n, ast.Name) and n.id == "__file__" for n in inside)
     return own and texts <= {"..", "."} and file.path.parent in gathered.roots
+
+
+def _adds_what_is_not_needed(gathered: Gathered, file: File, path: ast.AST) -> bool:
+    """Whether `sys.path.append("folder")` adds a folder in which no import finds anything."""
+    call = file.tree.parents[file.tree.parents[path]]
+    folder = call.args[0] if isinstance(call, ast.Call) and calls_method(call, "append") and call.args else None
+    if not isinstance(folder, ast.Constant) or not isinstance(folder.value, str):
+        return False
+    return is_never_needed(folder.value, gathered.script.path, gathered.script.tree.code.encode())
 
 
 def _in_several_folders(gathered: Gathered) -> bool:
