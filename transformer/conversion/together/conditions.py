@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from transformer.conversion.imported_files import Import, is_never_needed, named
 from transformer.conversion.together.executed import sets_attributes
 from transformer.conversion.together.gathered import Gathered, refusal
-from transformer.conversion.together.meanings import Meanings
+from transformer.conversion.together.meanings import Meanings, is_written
 from transformer.conversion.together.modules import File, read_file
 from transformer.conversion.together.needed import bound_names
 from transformer.facts.lookups import OF_CALLER, lookups
@@ -201,7 +201,7 @@ def _uses_of_module(file: File, bound: str, module: File, meanings: Meanings) ->
         around = file.tree.parents[node]
         if not isinstance(around, ast.Attribute) or not isinstance(around.ctx, ast.Load):
             yield refusal(file, node, f"the module `{bound}` is used other than by its attributes")
-        elif not _is_written(file, around, f"{bound}.{around.attr}"):
+        elif not is_written(file, around, f"{bound}.{around.attr}"):
             yield refusal(file, node, f"`{bound}.{around.attr}` is written in a way that is not rewritten")
         elif not meanings.binds(module, around.attr) or meanings.of(module, around.attr)[0] == "module":
             yield refusal(file, node, f"`{around.attr}` is nothing that {module.name} defines")
@@ -222,20 +222,8 @@ def _check_renaming(file: File, name: str, other: str, meanings: Meanings) -> It
         line = file.scopes.place(name)
         yield refusal(file, line, f"`{name}` is called `{other}` where it is defined, and one of them is taken here")
     for node in file.tree.of(ast.Name):
-        if node.id == name and not _is_written(file, node, name):
+        if node.id == name and not is_written(file, node, name):
             yield refusal(file, node, f"`{name}` is written in a way that is not rewritten")
-
-
-def _is_written(file: File, node: ast.expr, text: str) -> bool:
-    """Whether a text is at a node's position: older Pythons give wrong positions in f-strings."""
-    if node.lineno != node.end_lineno or node.end_col_offset is None:
-        return False
-    formatted = (outer for outer in file.tree.ancestors(node) if isinstance(outer, ast.JoinedStr))
-    texts = (n.value for outer in formatted for n in outer.values if isinstance(n, ast.Constant))
-    if any(str(part).rstrip().endswith("=") for part in texts):
-        return False  # of `f"{name=}"` the name itself is printed
-    start, end = (file.tree.offset(node.lineno, column) for column in (node.col_offset, node.end_col_offset))
-    return file.tree.code[start:end] == text
 
 
 def _named_in_texts(gathered: Gathered, meanings: Meanings, file: File) -> Iterator[tuple[File, Diagnostic]]:
