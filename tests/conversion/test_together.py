@@ -313,6 +313,23 @@ def test_a_module_that_two_files_call_as_the_script_calls_something_else(tmp_pat
 
 
 @pytest.mark.parametrize(
+    "look",
+    ["'size' in locals()", "f\"{'size' not in vars():>7}\"", "'f' in locals()", "'g' in vars()", "'agent' in locals()"],
+)
+def test_a_name_that_the_script_asks_for(look: str, tmp_path: Path) -> None:
+    files = {
+        "train.py": f"import agent\nfrom agent import f as g\nprint({look}, g(), agent.f())\n",
+        "agent.py": "size = 1\ndef f():\n    return size\n",
+    }
+    try:
+        text = join(tmp_path, files).text
+    except Unconvertible:
+        assert look[1] in "fga"  # f is called g in the script, and the module is not there
+        return
+    assert printed(tmp_path, text) == printed(tmp_path, files["train.py"])
+
+
+@pytest.mark.parametrize(
     ("agent", "more"),
     [
         ("class size:\n    pass\nf = size\n", ""),
@@ -331,6 +348,8 @@ def test_a_module_that_two_files_call_as_the_script_calls_something_else(tmp_pat
         ("size = 2\nf = print\n", "import agent\ng = agent.size\n"),
         ("size = 2\nf = print\n", "from agent import *\ng = size\n"),
         ("def f():\n    return size\n", ""),
+        ("size = 2\nf = 'size' in locals()\n", ""),
+        ("f = 'size' in locals()\n", ""),
         ("from third import size\ng = size\n", "g = 3\n"),
     ],
 )

@@ -15,7 +15,7 @@ from transformer.conversion.together.needed import bound_names
 from transformer.facts.lookups import OF_CALLER, lookups
 from transformer.syntax.diagnostics import Diagnostic
 from transformer.syntax.imports import is_future
-from transformer.syntax.query import calls_method, names_in
+from transformer.syntax.query import asked_name, calls_method, names_in
 from transformer.syntax.text import NotText
 from transformer.syntax.tree import Tree
 
@@ -78,21 +78,16 @@ def _own_names(gathered: Gathered, file: File) -> Iterator[Diagnostic]:
             continue
         if (node.id in OWN and file is not gathered.script) or node.id in of_module:
             yield refusal(file, node, f"`{node.id}` is specific to {file.name}, and would differ in one file")
-        elif node.id in OF_CALLER and bare and tree.scope_of(node) is tree.root and not _asks_for_one(tree, call):
+        elif (
+            node.id in OF_CALLER
+            and bare
+            and tree.scope_of(node) is tree.root
+            and asked_name(tree.parents[call]) is None
+        ):
             yield refusal(file, node, f"`{node.id}()` lists all names of {file.name}, and the merged file has more")
     for function in tree.root.body:
         if isinstance(function, ast.FunctionDef) and function.name in OWN:
             yield refusal(file, function, f"`{function.name}` is called for names that {file.name} lacks")
-
-
-def _asks_for_one(tree: Tree, call: ast.AST) -> bool:
-    """`"x" in locals()`."""
-    test = tree.parents[call]
-    return (
-        isinstance(test, ast.Compare)
-        and isinstance(test.left, ast.Constant)
-        and isinstance(test.ops[0], (ast.In, ast.NotIn))
-    )
 
 
 def _found_by_name(gathered: Gathered, file: File) -> Iterator[Diagnostic]:
@@ -176,6 +171,8 @@ def _uses_of_imports(gathered: Gathered, meanings: Meanings, file: File) -> Iter
                 for one in changed:
                     yield refusal(file, stmt, f"`{one}` of {module.name} is given other values while the script runs")
     for name in sorted(tree.imports):
+        if name in file.scopes.asked and meanings.vanishes(file, name):
+            yield refusal(file, file.scopes.place(name), f"`{name}` is asked for, and is not in the merged file")
         other = meanings.other_name(file, name)
         if other is not None:
             yield from _check_renaming(file, name, other, meanings)

@@ -122,7 +122,7 @@ class Meanings:
         new = _new_name(file, name)
         if not self.binds(file, name) or any(new in each.scopes.used | each.scopes.local for each in files):
             return False
-        if name in scopes.local | scopes.rebound | names_in_texts(tree.nodes) or name.startswith("__"):
+        if name in scopes.local | scopes.rebound | scopes.asked | names_in_texts(tree.nodes) or name.startswith("__"):
             return False
         uses = [node for node in tree.of(ast.Name) if node.id == name]
         for node in tree.nodes:
