@@ -255,30 +255,134 @@ def test_a_value_that_is_set_in_each_file(tmp_path: Path, own: str, others: str 
         "train.py": f"import torch\nfrom agent import Agent\n{own}same = Agent.value == {name}\n",
         "agent.py": f"import torch\n{own if others is None else others}class Agent:\n    value = {name}\n",
     }
-    if not joined:
+    if "Agent" in own:  # its class is handed on
         assert any("is something else in train.py" in line for line in refusals(tmp_path, files))
         return
+    text = join(tmp_path, files).text
+    assert ("agent_size" in text) is not joined
     names: dict[str, object] = {}
-    exec(join(tmp_path, files).text, names)
-    assert names["same"] is True
+    if joined:
+        exec(text, names)
+        assert names["same"] is True
+
+
+@pytest.mark.parametrize(
+    ("script", "agent"),
+    [
+        ("size = {'a': 1}\n", "size = {'a': 2}\ndef f(x=size):\n    size['a'] += 1\n    return x, size\n"),
+        (
+            "size = 1\n",
+            "size = [2]\nsize += size\nwith open('/dev/null') as size:\n    f = size.fileno\nf = lambda: size.closed\n",
+        ),
+        (
+            "size = 1\n",
+            "for size in (1, 2):\n    size: int = size * 2\ndef f():\n    return size, f'{size} {size:>3}'\n",
+        ),
+        ("import math as size\n", "import os.path as size\ndef f():\n    return size.join('é', 'b'), 'é', size.sep\n"),
+        (
+            "from math import sqrt as size\n",
+            "from math import pi, floor as size, e\ndef f():\n    return size(pi + e)\n",
+        ),
+        ("from datetime import datetime as size\n", "import datetime as size\nf = lambda: size.timedelta(1)\n"),
+        (
+            "import math\nsize = math.sqrt\n",
+            "def size(n):\n    return n and size(n - 1)\ndef f():\n    return size(3)\n",
+        ),
+        ("SIZE = 1\nsize = 3\n", "size = 1\nSIZE = 4\ndef f():\n    return SIZE, size, [SIZE for _ in 'ab']\n"),
+        ("size = 1\ndef g(size): return size\n", "if f_size := 2:\n    size = f_size\ndef f():\n    return size\n"),
+    ],
+)
+def test_a_name_that_is_something_else_in_the_script(tmp_path: Path, script: str, agent: str) -> None:
+    files = {"train.py": f"from agent import f\n{script}print(f(), size)\n", "agent.py": agent}
+    text = join(tmp_path, files).text
+    assert "agent_size" in text
+    assert printed(tmp_path, text) == printed(tmp_path, files["train.py"])
+
+
+def test_a_module_that_two_files_call_as_the_script_calls_something_else(tmp_path: Path) -> None:
+    takes = "import math\ndef {0}():\n    return math.floor(2.5)\n"
+    files = {
+        "train.py": "from agent import f\nfrom other import g\nfrom math import pi as math\nprint(f(), g(), math)\n",
+        "agent.py": takes.format("f"),
+        "other.py": takes.format("g"),
+    }
+    text = join(tmp_path, files, "agent.py", "other.py").text
+    assert "import math as agent_math" in text
+    assert "import math as other_math" in text
+    assert printed(tmp_path, text) == printed(tmp_path, files["train.py"])
+
+
+@pytest.mark.parametrize(
+    "look",
+    ["'size' in locals()", "f\"{'size' not in vars():>7}\"", "'f' in locals()", "'g' in vars()", "'agent' in locals()"],
+)
+def test_a_name_that_the_script_asks_for(look: str, tmp_path: Path) -> None:
+    files = {
+        "train.py": f"import agent\nfrom agent import f as g\nprint({look}, g(), agent.f())\n",
+        "agent.py": "size = 1\ndef f():\n    return size\n",
+    }
+    try:
+        text = join(tmp_path, files).text
+    except Unconvertible:
+        assert look[1] in "fga"  # f is called g in the script, and the module is not there
+        return
+    assert printed(tmp_path, text) == printed(tmp_path, files["train.py"])
+
+
+@pytest.mark.parametrize(
+    ("agent", "more"),
+    [
+        ("class size:\n    pass\nf = size\n", ""),
+        ("def size():\n    pass\nf = size\n", ""),
+        ("import functools\n@functools.cache\ndef size():\n    pass\ndef f():\n    size()\n", ""),
+        ("size = 2\ndef f():\n    return f'{size=}'\n", ""),
+        ("size = int\ndef f(x: 'list[size]'):\n    pass\n", ""),
+        ("size = 2\ndef f():\n    for size in range(3): print(size)\n", ""),
+        ("size = 2\ndef f():\n    global size\n    size = 3\n", ""),
+        ("size = 2\ndef f():\n    return size, __file__\n", ""),
+        ("size = 2\ndef f():\n    return globals()['size'], size\n", ""),
+        ("size, agent_size = 2, 3\ndef f():\n    return size, agent_size\n", ""),
+        ("import size.inner\nf = size.inner\n", ""),
+        ("try:\n    f = g\nexcept NameError as size:\n    f = print\n", ""),
+        ("size = 2\nf = print\n", "from agent import size\ng = size\n"),
+        ("size = 2\nf = print\n", "import agent\ng = agent.size\n"),
+        ("size = 2\nf = print\n", "from agent import *\ng = size\n"),
+        ("def f():\n    return size\n", ""),
+        ("size = 2\nf = 'size' in locals()\n", ""),
+        ("f = 'size' in locals()\n", ""),
+        ("from third import size\ng = size\n", "g = 3\n"),
+    ],
+)
+def test_a_name_that_cannot_be_another_one(tmp_path: Path, agent: str, more: str) -> None:
+    files = {
+        "train.py": "from agent import f\nimport other\nsize = 1\nprint(size, f, other.g)\n",
+        "agent.py": agent,
+        "other.py": more or "g = 1\n",
+        "third.py": "def size():\n    pass\nsize = [size]\n",
+    }
+    given = ("agent.py", "other.py") if "third" not in agent else ("agent.py", "other.py", "third.py")
+    assert any("`size`" in line for line in refusals(tmp_path, files, *given))
 
 
 TRAIN = "from agent import Agent\nprint(Agent())\n"
 AGENT = "class Agent:\n    pass\n"
 REFUSED = {
     "a name of both": (
-        {"train.py": f"{TRAIN}size = 1\n", "agent.py": "size = 2\nclass Agent:\n    size = size\n"},
+        {"train.py": f"{TRAIN}size = 1\n", "agent.py": "class size: pass\nclass Agent(size): pass\n"},
         ["agent.py:1: LC009 `size` is something else in train.py (line 3): rename one of them"],
     ),
     "a builtin of the other": (
         {
             "train.py": f"{TRAIN}print(max(1, 2))\n",
-            "agent.py": "def max(a):\n    return a\nclass Agent:\n    x = max(1)\n",
+            "agent.py": "def max(a):\n    return a\nclass Agent:\n    x = max\n",
         },
         ["agent.py:1: LC009 `max` is something else in train.py (line 3): rename one of them"],
     ),
     "another module of one name": (
-        {"train.py": f"import numpy as np\n{TRAIN}print(np)\n", "agent.py": f"import jax.numpy as np\n{AGENT}"},
+        {
+            "train.py": f"import numpy as np\n{TRAIN}print(np)\n",
+            "agent.py": f"import jax.numpy as np\n{AGENT}    x: 'np' = np",
+        },
         ["agent.py:1: LC009 `np` is something else in train.py (line 1): rename one of them"],
     ),
     "an imported name that is bound again": (
@@ -305,7 +409,7 @@ REFUSED = {
         ],
     ),
     "modules by name": (
-        {"train.py": f"import importlib\nimport sys\n{TRAIN}sys.path.append('x')\n", "agent.py": AGENT},
+        {"train.py": f"import importlib\nimport sys\n{TRAIN}sys.path.insert(1, 'x')\n", "agent.py": AGENT},
         [
             "train.py:1: LC009 modules are imported by names that are computed at run time",
             "train.py:5: LC009 `sys.path` is changed, so that it is not known which files are imported",
@@ -434,6 +538,36 @@ class TestRefusals:
         for text, line in ((train, 2), (inserted, 3)):
             (found,) = refusals(tmp_path / "below", {"train.py": text, "agent.py": AGENT})
             assert found.startswith(f":{line}: LC009 `sys.path` is changed"), found
+
+    @pytest.mark.parametrize("folder", ["more", "..", ".", "/nowhere"])
+    def test_a_path_where_nothing_is_found(self, folder: str, tmp_path: Path) -> None:
+        files = {"train.py": f"import sys\nsys.path.append('{folder}')\n{TRAIN}", "agent.py": AGENT, "more/x.py": ""}
+        assert "sys.path.append" in join(tmp_path / "below", files).text
+
+    @pytest.mark.parametrize(
+        "change, more",
+        [
+            ("append('more')", {"more/agent.py": AGENT}),
+            ("append('more')", {"more/agent/__init__.py": AGENT}),
+            ("append('more')", {"more/utils.py": "import agent\n"}),
+            ("append('more')", {"../utils.py": ""}),
+            ("append('..')", {"../utils.py": ""}),
+            ("append('below/more')", {"more/utils.py": "import agent\n"}),
+            ("append('more')", {"other.py": "import helper\n", "more/helper.py": "import agent\n"}),
+            ("append('more')", {"nets/one.py": "", "more/nets/__init__.py": ""}),
+            ("append('more')", {"nets/one.py": "", "more/nets/two.py": ""}),
+            ("append(folder)", {}),
+            ("insert(0, 'more')", {}),
+            ("extend(['more'])", {}),
+            ("remove('more')", {}),
+            ("append('more', *folders)", {"more/utils.py": ""}),
+        ],
+    )
+    def test_a_path_where_something_may_be_found(self, change: str, more: dict[str, str], tmp_path: Path) -> None:
+        uses = "import utils\nimport other\nimport nets.one\nimport nets.two\n"
+        train = f"import sys\nfolder = 'more'\nsys.path.{change}\n{TRAIN}{uses}"
+        (found,) = refusals(tmp_path / "below", {"train.py": train, "agent.py": AGENT, **more})
+        assert found.startswith(":3: LC009 `sys.path` is changed"), found
 
     def test_what_may_be_a_whole_object_is_warned_of(self, tmp_path: Path) -> None:
         train = "import torch\nfrom agent import Agent\ndef save(a):\n    torch.save(a, 'x')\nsave(Agent())\n"

@@ -508,6 +508,11 @@ CONDITIONS = [
 ASKS = 'if "v_loss" in locals():\n    print(v_loss.item())'
 LOCALS = [
     Shape("asks for a name that is read", {"report": ASKS}, ON_POLICY),
+    Shape(
+        "asks for a name that objects have, too",
+        {"functions": "class Last:\n    v_loss = 0.5\n", "report": f"{ASKS}\nelse:\n    print(Last.v_loss)"},
+        ON_POLICY,
+    ),
     Shape("asks below the training", {"end": textwrap.indent(ASKS, "    ")}, ("one-graph", *ON_POLICY)),
     Shape("asks above the update", {"head": ASKS}, ("rollout", "gae", "update")),
     Shape(

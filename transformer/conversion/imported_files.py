@@ -33,12 +33,9 @@ def reached_files(script: Path, source: bytes) -> dict[Path, bytes]:
     found: dict[Path, bytes] = {script.resolve(): source}
     roots = tuple(script.resolve().parents)
     for path in (waiting := [script.resolve()]):
-        try:
-            tree = ast.parse(found[path])
-        except (SyntaxError, ValueError):
-            continue
-        imports = [n for n in ast.walk(tree) if isinstance(n, (ast.Import, ast.ImportFrom))]
-        for other in [p for stmt in imports for _, what in named(path, roots, stmt) for p in what.executed]:
+        for other in [
+            p for stmt in _imports(found[path]) for _, what in named(path, roots, stmt) for p in what.executed
+        ]:
             if other not in found:
                 try:
                     found[other] = other.read_bytes()
@@ -47,6 +44,44 @@ def reached_files(script: Path, source: bytes) -> dict[Path, bytes]:
                 waiting.append(other)
     del found[script.resolve()]
     return found
+
+
+def is_never_needed(folder: str, script: Path, source: bytes) -> bool:
+    """Whether all local imports are found in the script's folder, and a folder that is searched last has no others.
+
+    Args:
+        folder: the folder, relative to that where the script runs: its own, or one above it.
+        script: the script.
+        source: its contents.
+    """
+    roots = tuple(script.resolve().parents)
+    for path, code in {script.resolve(): source, **reached_files(script, source)}.items():
+        for stmt in _imports(code):
+            found = list(named(path, roots[:1], stmt))
+            if list(named(path, roots, stmt)) != found:
+                return False
+            tops = {name.partition(".")[0] for name in _modules(stmt)}
+            for last in (root / folder for root in roots):
+                if any(what not in found for what in named(path, [last], stmt)):
+                    return False
+                if any(_file(last / top) not in (None, _file(roots[0] / top)) for top in tops):
+                    return False  # a package comes before folders without an `__init__.py`
+    return True
+
+
+def _modules(stmt: Import) -> list[str]:
+    """The absolute names of the modules that an import names."""
+    if isinstance(stmt, ast.Import):
+        return [alias.name for alias in stmt.names]
+    return [stmt.module or ""] if not stmt.level else []
+
+
+def _imports(source: bytes) -> list[Import]:
+    """All imports in a file; none if it is not Python."""
+    try:
+        return [n for n in ast.walk(ast.parse(source)) if isinstance(n, (ast.Import, ast.ImportFrom))]
+    except (SyntaxError, ValueError):
+        return []
 
 
 def named(importing: Path, roots: Sequence[Path], stmt: Import) -> Iterator[tuple[ast.alias, Named]]:

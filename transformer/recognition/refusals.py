@@ -473,7 +473,7 @@ def _asks_for_read_name(tree: Tree, scope: Scope, call: ast.Call) -> bool:
     name, inside = test.left.value, set(walk(tree.statement(call)))
     uses = [n for n in tree.of(ast.Name) if n.id == name]
     own = all(tree.scope_of(n) is scope and not (n in inside and isinstance(n.ctx, ast.Store)) for n in uses)
-    others = [*(n.arg for n in tree.of(ast.arg)), *(n.attr for n in tree.of(ast.Attribute)), *tree.imports]
+    others = [*(n.arg for n in tree.of(ast.arg)), *tree.imports]
     others += [n for s in tree.nodes if isinstance(s, (ast.Global, ast.Nonlocal)) for n in s.names]
     return own and any(n in inside and isinstance(n.ctx, ast.Load) for n in uses) and name not in others
 

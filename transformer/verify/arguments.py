@@ -5,19 +5,31 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
+from transformer.conversion.imported_files import reached_files
 from transformer.syntax.query import parse
 from transformer.verify.recording import Print, Recording
 
 
-def added_options(original: str, converted: str) -> frozenset[str]:
-    """Names of the arguments that the converted script has and the original does not.
+def added_options(script: Path, original: str, converted: str) -> frozenset[str]:
+    """Names of the arguments that the converted script has, and neither the original nor a local file that it imports.
+
+    Args:
+        script: where the original is.
+        original: its text.
+        converted: the text of the converted script.
 
     Raises:
         SyntaxError: one of them is not Python.
     """
-    return _options(converted) - _options(original)
+    found = _options(converted) - _options(original)
+    for content in reached_files(script, original.encode()).values() if found else ():
+        with suppress(SyntaxError, ValueError):  # a file that a run does not import
+            found -= _options(content.decode())
+    return found
 
 
 def without_options(recording: Recording, names: frozenset[str], *, on: bool = False) -> Recording:

@@ -117,9 +117,10 @@ class _Ranks:
 
     def _one_rank(self, name: str) -> Check:
         """Compare one process started by torchrun with the original."""
-        before = self._task.original.source or self._task.original.script.read_text(encoding="utf-8")
+        script = self._task.original.script
+        before = self._task.original.source or script.read_text(encoding="utf-8")
         recording = self._record(name, 1)
-        recording = without_options(recording, added_options(before, self._task.converted), on=False)
+        recording = without_options(recording, added_options(script, before, self._task.converted), on=False)
         return recorded_check(name, self._original, recording, compare(self._original, recording))
 
     def _alike(self, name: str) -> Check:

@@ -6,16 +6,16 @@ import ast
 import re
 from collections.abc import Iterator
 
-from transformer.conversion.imported_files import Import, named
+from transformer.conversion.imported_files import Import, is_never_needed, named
 from transformer.conversion.together.executed import sets_attributes
 from transformer.conversion.together.gathered import Gathered, refusal
-from transformer.conversion.together.meanings import Meanings
+from transformer.conversion.together.meanings import Meanings, is_written
 from transformer.conversion.together.modules import File, read_file
 from transformer.conversion.together.needed import bound_names
 from transformer.facts.lookups import OF_CALLER, lookups
 from transformer.syntax.diagnostics import Diagnostic
 from transformer.syntax.imports import is_future
-from transformer.syntax.query import calls_method, names_in
+from transformer.syntax.query import asked_name, calls_method, names_in
 from transformer.syntax.text import NotText
 from transformer.syntax.tree import Tree
 
@@ -78,21 +78,16 @@ def _own_names(gathered: Gathered, file: File) -> Iterator[Diagnostic]:
             continue
         if (node.id in OWN and file is not gathered.script) or node.id in of_module:
             yield refusal(file, node, f"`{node.id}` is specific to {file.name}, and would differ in one file")
-        elif node.id in OF_CALLER and bare and tree.scope_of(node) is tree.root and not _asks_for_one(tree, call):
+        elif (
+            node.id in OF_CALLER
+            and bare
+            and tree.scope_of(node) is tree.root
+            and asked_name(tree.parents[call]) is None
+        ):
             yield refusal(file, node, f"`{node.id}()` lists all names of {file.name}, and the merged file has more")
     for function in tree.root.body:
         if isinstance(function, ast.FunctionDef) and function.name in OWN:
             yield refusal(file, function, f"`{function.name}` is called for names that {file.name} lacks")
-
-
-def _asks_for_one(tree: Tree, call: ast.AST) -> bool:
-    """`"x" in locals()`."""
-    test = tree.parents[call]
-    return (
-        isinstance(test, ast.Compare)
-        and isinstance(test.left, ast.Constant)
-        and isinstance(test.ops[0], (ast.In, ast.NotIn))
-    )
 
 
 def _found_by_name(gathered: Gathered, file: File) -> Iterator[Diagnostic]:
@@ -108,7 +103,8 @@ def _found_by_name(gathered: Gathered, file: File) -> Iterator[Diagnostic]:
         if what in BY_NAME:
             yield refusal(file, node, f"`{what}` looks things up by module, and one file has no other modules")
         elif what == "sys.path" and isinstance(file.tree.parents[node], (ast.Attribute, ast.AugAssign, ast.Assign)):
-            if not _adds_folder_above(gathered, file, node) or _in_several_folders(gathered):
+            above = _adds_folder_above(gathered, file, node) and not _in_several_folders(gathered)
+            if not above and not _adds_what_is_not_needed(gathered, file, node):
                 yield refusal(file, node, "`sys.path` is changed, so that it is not known which files are imported")
 
 
@@ -126,6 +122,15 @@ def _adds_folder_above(gathered: Gathered, file: File, path: ast.AST) -> bool:
     texts = {n.value for n in inside if isinstance(n, ast.Constant) and isinstance(n.value, str)}
     own = any(isinstance(n, ast.Name) and n.id == "__file__" for n in inside)
     return own and texts <= {"..", "."} and file.path.parent in gathered.roots
+
+
+def _adds_what_is_not_needed(gathered: Gathered, file: File, path: ast.AST) -> bool:
+    """Whether `sys.path.append("folder")` adds a folder in which no import finds anything."""
+    call = file.tree.parents[file.tree.parents[path]]
+    folder = call.args[0] if isinstance(call, ast.Call) and calls_method(call, "append") and call.args else None
+    if not isinstance(folder, ast.Constant) or not isinstance(folder.value, str):
+        return False
+    return is_never_needed(folder.value, gathered.script.path, gathered.script.tree.code.encode())
 
 
 def _in_several_folders(gathered: Gathered) -> bool:
@@ -166,6 +171,8 @@ def _uses_of_imports(gathered: Gathered, meanings: Meanings, file: File) -> Iter
                 for one in changed:
                     yield refusal(file, stmt, f"`{one}` of {module.name} is given other values while the script runs")
     for name in sorted(tree.imports):
+        if name in file.scopes.asked and meanings.vanishes(file, name):
+            yield refusal(file, file.scopes.place(name), f"`{name}` is asked for, and is not in the merged file")
         other = meanings.other_name(file, name)
         if other is not None:
             yield from _check_renaming(file, name, other, meanings)
@@ -191,7 +198,7 @@ def _uses_of_module(file: File, bound: str, module: File, meanings: Meanings) ->
         around = file.tree.parents[node]
         if not isinstance(around, ast.Attribute) or not isinstance(around.ctx, ast.Load):
             yield refusal(file, node, f"the module `{bound}` is used other than by its attributes")
-        elif not _is_written(file, around, f"{bound}.{around.attr}"):
+        elif not is_written(file, around, f"{bound}.{around.attr}"):
             yield refusal(file, node, f"`{bound}.{around.attr}` is written in a way that is not rewritten")
         elif not meanings.binds(module, around.attr) or meanings.of(module, around.attr)[0] == "module":
             yield refusal(file, node, f"`{around.attr}` is nothing that {module.name} defines")
@@ -212,20 +219,8 @@ def _check_renaming(file: File, name: str, other: str, meanings: Meanings) -> It
         line = file.scopes.place(name)
         yield refusal(file, line, f"`{name}` is called `{other}` where it is defined, and one of them is taken here")
     for node in file.tree.of(ast.Name):
-        if node.id == name and not _is_written(file, node, name):
+        if node.id == name and not is_written(file, node, name):
             yield refusal(file, node, f"`{name}` is written in a way that is not rewritten")
-
-
-def _is_written(file: File, node: ast.expr, text: str) -> bool:
-    """Whether a text is at a node's position: older Pythons give wrong positions in f-strings."""
-    if node.lineno != node.end_lineno or node.end_col_offset is None:
-        return False
-    formatted = (outer for outer in file.tree.ancestors(node) if isinstance(outer, ast.JoinedStr))
-    texts = (n.value for outer in formatted for n in outer.values if isinstance(n, ast.Constant))
-    if any(str(part).rstrip().endswith("=") for part in texts):
-        return False  # of `f"{name=}"` the name itself is printed
-    start, end = (file.tree.offset(node.lineno, column) for column in (node.col_offset, node.end_col_offset))
-    return file.tree.code[start:end] == text
 
 
 def _named_in_texts(gathered: Gathered, meanings: Meanings, file: File) -> Iterator[tuple[File, Diagnostic]]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 from transformer.conversion.imported_files import Import, named
 from transformer.conversion.together.gathered import Gathered, refusal
 from transformer.conversion.together.modules import File
+from transformer.conversion.together.needed import IDENTIFIER
 from transformer.dataflow.access import access, block_names
 from transformer.facts.libraries import role
 from transformer.facts.lookups import lookups
@@ -31,6 +32,8 @@ class Meanings:
     def __init__(self, gathered: Gathered) -> None:
         self.gathered = gathered
         self._imported: dict[File, dict[str, set[Meaning]]] = {}
+        self.renamed: dict[tuple[File, str], tuple[str, Diagnostic]] = {}
+        """Names of files that are others in the merged file, and the clash that each would be."""
         for file in [*gathered.files, gathered.script]:
             self._imported[file] = {}
             for stmt in file.imports:
@@ -74,8 +77,9 @@ class Meanings:
     def other_name(self, file: File, name: str) -> str | None:
         """The name under which an imported thing is defined, if it differs from the name here."""
         meaning = self.of(file, name)
-        is_other = meaning[0] == "own" and meaning[1] is not file and meaning[2] != name
-        return str(meaning[2]) if is_other else None
+        own = str(meaning[2]) if meaning[0] == "own" and meaning[1] is not file else name
+        new, _ = self.renamed.get((file, name), (own, None))
+        return new if new != name else None
 
     def vanishes(self, file: File, name: str) -> bool:
         """Whether a name disappears in the merged file: it is a module, or an alias of what a given file defines."""
@@ -95,7 +99,45 @@ class Meanings:
                         for file, other in ((first, second), (second, first)):
                             if self.of(file, name) == ("builtin", name) and not hasattr(builtins, name):
                                 why = f"{file.name} does not define `{name}`, which is of {other.name}: import it there"
-                        yield refusal(second, there, why)
+                        clash = refusal(second, there, why)
+                        file = second if self._can_be_renamed(second, name) else first
+                        if file is second or self._can_be_renamed(first, name):
+                            self.renamed[file, name] = _new_name(file, name), clash
+                        else:
+                            yield clash
+
+    def _can_be_renamed(self, file: File, name: str) -> bool:
+        """Whether nothing can tell what a file calls a variable, an import, or a function that it only calls."""
+        tree, scopes, files = file.tree, file.scopes, self.gathered.all_files
+        others = [other for other in files if other is not file]
+        targets = [self.gathered.target(other, s, a) for other in others for s in other.imports for a in s.names]
+        attributes = {
+            node.attr
+            for other in others
+            for node in other.tree.of(ast.Attribute)
+            if isinstance(node.value, ast.Name) and self.of(other, node.value.id) == ("module", file)
+        }
+        if file is self.gathered.script or {(file, name), (file, "*")} & set(targets) or name in attributes:
+            return False
+        new = _new_name(file, name)
+        if not self.binds(file, name) or any(new in each.scopes.used | each.scopes.local for each in files):
+            return False
+        if name in scopes.local | scopes.rebound | scopes.asked | names_in_texts(tree.nodes) or name.startswith("__"):
+            return False
+        uses = [node for node in tree.of(ast.Name) if node.id == name]
+        for node in tree.nodes:
+            if isinstance(node, ast.alias) and name in (node.asname, node.name.partition(".")[0]):
+                if tree.parents[node] in self.gathered.places[file] or not is_written(file, node, ast.unparse(node)):
+                    return False
+                if name != (node.asname or node.name):
+                    return False
+            elif isinstance(node, ast.FunctionDef) and node.name == name:
+                called = all(isinstance(call := tree.parents[use], ast.Call) and call.func is use for use in uses)
+                if node.decorator_list or not called:
+                    return False
+            elif name in (getattr(node, "name", None), getattr(node, "rest", None)):
+                return False  # a class, which is shown by its name, or a name of `except` or `match`
+        return all(is_written(file, use, name) for use in uses)
 
     def _is_same_value(self, first: File, second: File, name: str, asked: frozenset[str] = frozenset()) -> bool:
         """Whether two files set a name once, by the same text, to the same number, text or device."""
@@ -133,6 +175,19 @@ class Meanings:
         return sorted(n for n in file.scopes.bound | set(self._imported[file]) if not n.startswith("_"))
 
 
+def names_in_texts(nodes: Iterable[ast.AST]) -> set[str]:
+    """The names in annotations that are texts."""
+    annotations = (a for n in nodes for a in (getattr(n, "annotation", None), getattr(n, "returns", None)) if a)
+    texts = (n.value for a in annotations for n in ast.walk(a) if isinstance(n, ast.Constant))
+    return {name for text in texts if isinstance(text, str) for name in IDENTIFIER.findall(text)}
+
+
+def _new_name(file: File, name: str) -> str:
+    """What a name of a file is called in the merged file, where another one has it."""
+    stem = file.path.parent.name if file.path.name == "__init__.py" else file.path.stem
+    return f"{stem.upper() if name.isupper() else stem}_{name}"
+
+
 def _only_value(file: File, name: str) -> ast.expr | None:
     """The value of a name that a module sets by one plain assignment, and that nothing else sets."""
     bound = [s for s in statements(file.tree.root.body) if name in access(s).binds | block_names(s)]
@@ -156,3 +211,15 @@ def _canonical(dotted: str) -> str:
     if dotted.startswith(DISTRIBUTIONS) and dotted.rpartition(".")[2][:1].isupper():
         return DISTRIBUTIONS + dotted.rpartition(".")[2]
     return dotted
+
+
+def is_written(file: File, node: ast.expr | ast.alias, text: str) -> bool:
+    """Whether a text is at a node's position: older Pythons give wrong positions in f-strings."""
+    if node.lineno != node.end_lineno or node.end_col_offset is None:
+        return False
+    formatted = (outer for outer in file.tree.ancestors(node) if isinstance(outer, ast.JoinedStr))
+    texts = (n.value for outer in formatted for n in outer.values if isinstance(n, ast.Constant))
+    if any(str(part).rstrip().endswith("=") for part in texts):
+        return False  # of `f"{name=}"` the name itself is printed
+    start, end = (file.tree.offset(node.lineno, column) for column in (node.col_offset, node.end_col_offset))
+    return file.tree.code[start:end] == text

@@ -135,7 +135,11 @@ def _staying(gathered: Gathered, meanings: Meanings) -> dict[File, Diagnostic]:
     if found:
         name = gathered.script.name
         raise Unconvertible(*sorted(dict.fromkeys(found), key=lambda d: (d.file != name, d.file, d)))
-    return with_what_they_execute(gathered, dict(reversed(reasons)))
+    staying = with_what_they_execute(gathered, dict(reversed(reasons)))
+    clashes = [clash for (file, _), (_, clash) in meanings.renamed.items() if file in staying]
+    if clashes:
+        raise Unconvertible(*clashes)
+    return staying
 
 
 def _module_name(gathered: Gathered, file: File) -> str:
@@ -287,7 +291,8 @@ class _Writer:
     def _bound_by(self, file: File, stmt: Import) -> set[str]:
         own = file.path.parent if isinstance(stmt, ast.ImportFrom) and stmt.level else ""
         module = f"{stmt.module} {stmt.level} {own}" if isinstance(stmt, ast.ImportFrom) else ""
-        return {f"{module} {alias.name} {alias.asname}" for alias in stmt.names}
+        names = {a: a.asname or a.name for a in stmt.names}
+        return {f"{module} {a.name} {self.meanings.other_name(file, name) or a.asname}" for a, name in names.items()}
 
     def _is_provided(self, file: File, stmt: ast.stmt) -> bool:
         """Whether an earlier import at the top level provides the same names."""
@@ -305,9 +310,17 @@ class _Writer:
                 edits.append(_edit(tree, around, new))
             elif other := self.meanings.other_name(file, node.id):
                 edits.append(_edit(tree, node, other))
+        for alias in tree.of(ast.alias):
+            bound = alias.asname or alias.name
+            if (file, bound) in self.meanings.renamed:
+                edits.append(_edit(tree, alias, f"{alias.name} as {self.meanings.other_name(file, bound)}"))
         lines = ast_lines(tree.code)
         for line, start, end, new in sorted(edits, reverse=True):
             lines[line - 1] = lines[line - 1][:start] + new + lines[line - 1][end:]
+        for function in tree.of(ast.FunctionDef):
+            if (file, function.name) in self.meanings.renamed:
+                other, row = self.meanings.other_name(file, function.name), function.lineno - 1
+                lines[row] = re.sub(rf"\bdef(\s+){function.name}\b", rf"def\g<1>{other}", lines[row], count=1)
         return self._with_absolute_imports(file, lines)
 
     def _with_absolute_imports(self, file: File, lines: list[str]) -> list[str]:
@@ -337,7 +350,7 @@ def _as_imported(folder: Path, root: Path | None, script: Path) -> str:
     return "." * (up + 1) + ".".join(folder.relative_to(script).parts)
 
 
-def _edit(tree: Tree, node: ast.expr, new: str) -> tuple[int, int, int, str]:
+def _edit(tree: Tree, node: ast.expr | ast.alias, new: str) -> tuple[int, int, int, str]:
     """The columns of an expression of one line, counted in characters, and what replaces it."""
     assert node.end_col_offset is not None
     start = tree.offset(node.lineno, 0)

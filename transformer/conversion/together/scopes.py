@@ -7,7 +7,7 @@ import symtable
 from collections.abc import Iterator
 
 from transformer.syntax.imports import is_future
-from transformer.syntax.query import children
+from transformer.syntax.query import asked_name, children
 from transformer.syntax.tree import Tree
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -17,7 +17,8 @@ class Scopes:
     """The names of a file.
 
     `bound`: names that the module scope binds. `used`: these and all others that are looked up there, including
-    builtins. `local`: names that an inner scope binds. `rebound`: names that a function binds in the module.
+    builtins. `local`: names that an inner scope binds. `rebound`: names that a function binds in the module. `asked`:
+    names whose presence is tested, as in `"x" in locals()`.
     """
 
     def __init__(self, tree: Tree) -> None:
@@ -31,6 +32,8 @@ class Scopes:
             a for n in tree.nodes for a in (getattr(n, "annotation", None), getattr(n, "returns", None)) if a
         ]
         self.used |= {n.id for a in annotations for n in ast.walk(a) if isinstance(n, ast.Name)}
+        self.asked = {name for node in tree.of(ast.Compare) if (name := asked_name(node)) is not None}
+        self.used |= self.asked
         future = {a.asname or a.name for s in tree.of(ast.ImportFrom) if is_future(s) for a in s.names}
         self.bound -= future
         self.used -= future

@@ -16,8 +16,9 @@ from typing import TypeAlias
 
 from transformer.conversion.together.definitions import only_defines
 from transformer.conversion.together.gathered import Gathered
+from transformer.conversion.together.meanings import names_in_texts
 from transformer.conversion.together.modules import File
-from transformer.conversion.together.needed import IDENTIFIER, bound_names, only_imports
+from transformer.conversion.together.needed import bound_names, only_imports
 from transformer.syntax.diagnostics import Diagnostic
 from transformer.syntax.layout import fit
 from transformer.syntax.query import parse
@@ -266,12 +267,5 @@ def _top_level(text: str) -> list[Top]:
 
 def _read(stmts: Iterable[ast.stmt]) -> set[str]:
     """The names that statements read, and those in annotations that are texts."""
-    found: set[str] = set()
-    for node in (n for stmt in stmts for n in ast.walk(stmt)):
-        if isinstance(node, ast.Name):
-            found.add(node.id)
-        for annotation in (getattr(node, "annotation", None), getattr(node, "returns", None)):
-            for text in ast.walk(annotation) if annotation is not None else ():
-                if isinstance(text, ast.Constant) and isinstance(text.value, str):
-                    found |= set(IDENTIFIER.findall(text.value))
-    return found
+    nodes = [n for stmt in stmts for n in ast.walk(stmt)]
+    return {n.id for n in nodes if isinstance(n, ast.Name)} | names_in_texts(nodes)
