@@ -10,6 +10,7 @@ from transformer.advise import RULES, Rule, advise
 from transformer.advise.base import Example
 from transformer.conversion.pipeline import all_transforms
 
+pytestmark = pytest.mark.usefixtures("converted_once")
 BAD = [pytest.param(r, e, id=f"{r.code}-{i}") for r in RULES for i, e in enumerate(r.bad)]
 GOOD = [pytest.param(r, e, id=f"{r.code}-{i}") for r in RULES for i, e in enumerate(r.good)]
 

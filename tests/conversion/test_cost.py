@@ -7,12 +7,12 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from scripts import script
 
-from transformer import convert
+from transformer import Conversion, convert
 from transformer.dataflow.reaching import Reaching
 from transformer.syntax import layout, rewrite
 from transformer.values.arrays import KnownArrays
@@ -23,58 +23,63 @@ from transformer.values.tensors import Tensors
 SOURCE = script()
 
 
-@pytest.fixture
-def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
-    """Returns a function that starts to record the first argument of every call of `owner.name`."""
+WATCHED = {
+    "generated": (rewrite, "text_of"),
+    "parsed": (ast, "parse"),
+    "formatted": (layout, "_ruff"),
+    **{owner: (owner, "__init__") for owner in (Reaching, Tensors, Shapes, Dtypes, KnownArrays)},
+}
+"""What is counted: a function, or how often a class is instantiated."""
 
-    def count(owner: object, name: str) -> list[Any]:
-        calls: list[Any] = []
-        function = getattr(owner, name)
 
-        def noted(*args: Any, **options: Any) -> Any:
-            calls.append(args[-1] if name == "__init__" else args[0])
+class Counted(NamedTuple):
+    """One conversion, and what it called."""
+
+    conversion: Conversion
+    calls: dict[object, list[Any]]
+    """The first argument of every call; it is kept alive, so that its `id` stays its own."""
+
+
+@pytest.fixture(scope="module")
+def counted() -> Counted:
+    calls: dict[object, list[Any]] = {of: [] for of in WATCHED}
+
+    def noted(of: object, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **options: Any) -> Any:
+            calls[of].append(args[0] if isinstance(of, str) else args[-1])
             return function(*args, **options)
 
-        monkeypatch.setattr(owner, name, noted)
-        return calls
+        return call
 
-    return count
-
-
-def test_code_is_generated_once_per_applied_transform(counted: Callable[..., list[Any]]) -> None:
-    generated = counted(rewrite, "text_of")
-    steps = convert(SOURCE).steps
-    assert 0 < len(generated) <= sum(s.applied for s in steps)
+    layout.fit_all.cache_clear()
+    with pytest.MonkeyPatch.context() as patch:
+        for of, (owner, name) in WATCHED.items():
+            patch.setattr(owner, name, noted(of, getattr(owner, name)))
+        conversion = convert(SOURCE)
+    return Counted(conversion, calls)
 
 
-def test_a_state_is_parsed_once(counted: Callable[..., list[Any]]) -> None:
-    parsed = counted(ast, "parse")
-    states = {s.before for s in convert(SOURCE).steps}
-    of_states = Counter(text for text in parsed if text in states)
+def test_code_is_generated_once_per_applied_transform(counted: Counted) -> None:
+    assert 0 < len(counted.calls["generated"]) <= sum(s.applied for s in counted.conversion.steps)
+
+
+def test_a_state_is_parsed_once(counted: Counted) -> None:
+    states = {s.before for s in counted.conversion.steps}
+    of_states = Counter(text for text in counted.calls["parsed"] if text in states)
     assert set(of_states) == states
     assert sum(of_states.values()) <= len(states) + 2, "the refusals look at the original themselves"
 
 
-def test_a_scope_is_analysed_once_per_state(counted: Callable[..., list[Any]]) -> None:
-    bodies = counted(Reaching, "__init__")
-    convert(SOURCE)
-    assert bodies
-    assert len({id(body) for body in bodies}) == len(bodies)  # the list keeps them alive, so ids are unique
-
-
-@pytest.mark.parametrize("analysis", [Tensors, Shapes, Dtypes, KnownArrays])
-def test_an_analysis_is_made_once_per_state(analysis: type, counted: Callable[..., list[Any]]) -> None:
-    made = counted(analysis, "__init__")
-    convert(SOURCE)
+@pytest.mark.parametrize("analysis", [Reaching, Tensors, Shapes, Dtypes, KnownArrays])
+def test_an_analysis_is_made_once_per_state(analysis: type, counted: Counted) -> None:
+    """Of a scope (its statements), or of the whole script (its roles)."""
+    made = counted.calls[analysis]
     assert made
-    assert len({id(roles) for roles in made}) == len(made)  # the list keeps them alive, so ids are unique
+    assert len({id(of) for of in made}) == len(made)
 
 
-def test_the_formatter_is_asked_less_than_once_per_applied_transform(counted: Callable[..., list[Any]]) -> None:
-    layout.fit_all.cache_clear()
-    asked = counted(layout, "_ruff")
-    steps = convert(SOURCE).steps
-    assert 0 < len(asked) <= sum(s.applied for s in steps)
+def test_the_formatter_is_asked_less_than_once_per_applied_transform(counted: Counted) -> None:
+    assert 0 < len(counted.calls["formatted"]) <= sum(s.applied for s in counted.conversion.steps)
 
 
 def test_what_a_conversion_does_not_need_is_not_imported() -> None:

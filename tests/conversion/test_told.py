@@ -11,7 +11,6 @@ from golden import conversion_of, converted
 from rich.console import Console
 from scripts import PARTS, edited, script
 
-from transformer import convert
 from transformer.commands.report import SLOW, Result, print_report
 from transformer.conversion.result import Applied, Conversion, Skipped
 from transformer.conversion.told import depending, in_general, left_as_it_was, warnings_told
@@ -27,7 +26,7 @@ def said(conversion: Conversion) -> str:
 
 
 def test_a_line_that_keeps_the_update_from_being_compiled_is_told_once() -> None:
-    conversion = convert(script({"before_loop": "seen = []", "metrics": GROWS}))
+    conversion = converted(script({"before_loop": "seen = []", "metrics": GROWS}))
     line = next(i for i, text in enumerate(conversion.original.splitlines(), 1) if "seen.append" in text)
     (headline,) = conversion.headlines
     assert headline == (
@@ -38,7 +37,7 @@ def test_a_line_that_keeps_the_update_from_being_compiled_is_told_once() -> None
     assert report.count(headline) == 1
     assert report.count("would cause a recompilation") == 1
     assert report.startswith(f"{SLOW}\n{headline}\n"), "whoever wants speed reads no further"
-    compiled = said(convert(script()))
+    compiled = said(converted(script()))
     assert SLOW not in compiled and re.match(r"\d+ transforms applied", compiled)
     assert not [w for w in warnings_told(conversion) if w.line == line]
     assert "one-graph" in depending(conversion)
@@ -54,7 +53,7 @@ def test_where_the_update_is_compiled_nothing_is_said_of_it() -> None:
 @pytest.mark.parametrize("ways", [("policy", "acting-method", "acting-statements")])
 def test_of_several_ways_to_do_one_thing_one_is_told(ways: tuple[str, ...]) -> None:
     act = edited("act", "with torch.no_grad():", "with torch.enable_grad():")
-    conversion = convert(script({"act": act}))
+    conversion = converted(script({"act": act}))
     held = [s.transform.name for s in conversion.steps if not s.applied and s.outcome.left_as_it_was]  # type: ignore[union-attr]
     assert len(set(ways) & set(held)) > 1
     assert [name for left in left_as_it_was(conversion) for name in left.names if name in ways] == ["policy"]
@@ -71,7 +70,7 @@ def test_of_several_ways_to_do_one_thing_one_is_told(ways: tuple[str, ...]) -> N
 def test_what_keeps_the_loop_over_time_is_named_as_the_script_names_it(above: str, changed: str, reason: str) -> None:
     """The buffers are entries of a TensorDict where the loop is read, and the line that reads them is not to blame."""
     gae = PARTS["gae"].replace("delta = ", f"{changed}\ndelta = ".replace("\n", "\n    "), 1)
-    conversion = convert(script({"gae": f"{above}\n{gae}"}))
+    conversion = converted(script({"gae": f"{above}\n{gae}"}))
     lines = conversion.original.splitlines()
     line = next(n for n, text in enumerate(lines, 1) if text.strip() == changed.splitlines()[-1])
     outcome = next(s.outcome for s in conversion.steps if s.transform.name == "gae-hoist")

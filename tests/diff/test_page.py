@@ -8,7 +8,7 @@ from pathlib import Path
 
 import hand_made
 import pytest
-from golden import conversion_of
+from golden import conversion_of, converted
 from rich.console import Console
 from test_verified import REPORT
 
@@ -212,7 +212,7 @@ def test_the_page_counts_as_the_terminal_does_and_gives_each_transform_one_reaso
 @pytest.mark.parametrize("ignored", [[], ["shuffle"]])
 def test_the_overview_says_what_the_notes_say(ignored: list[str]) -> None:
     fixture = next(path for path in FIXTURES if path.name == "gym_classic_discrete.py")
-    conversion = convert(fixture.read_text(), ignore=ignored)
+    conversion = converted(fixture.read_text(encoding="utf-8"), ignore=ignored)
     page = render_page(conversion, fixture.name)
     overview = page.partition('<section id="overview"')[2].partition("</section>")[0]
     noted = [s.transform.name for s in conversion.steps if s.applied and s.outcome.lesser_notes]

@@ -19,7 +19,6 @@ import numpy as np
 import pytest
 import torch
 from processors import CAPABILITIES, run_under
-from tiers import slow_but_each
 from torch import Tensor
 from torch.distributions import Bernoulli, Categorical, Independent, Normal
 from torch.optim import swa_utils
@@ -774,7 +773,8 @@ def test_results_that_depend_on_other_elements_differ() -> None:
     assert not any(differing(lambda x: x + 1, 1))
 
 
-@pytest.mark.parametrize("capability", slow_but_each(9, CAPABILITIES))
+@pytest.mark.slow  # runs all rows once more; test_gae_hoist_on_processors.py has a quick test of another processor
+@pytest.mark.parametrize("capability", CAPABILITIES)
 def test_bits_are_those_of_every_processor(capability: str) -> None:
     """The table and the layers, in a process with these instructions, whose bits do differ for gelu."""
     code = (

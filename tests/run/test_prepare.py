@@ -9,7 +9,6 @@ import golden
 import pytest
 from scripts import script
 
-from transformer import convert
 from transformer.run import flags
 from transformer.run.early import import_ahead, leading_imports, too_early
 from transformer.run.flags import choose, has_cuda
@@ -24,7 +23,7 @@ class TestFacts:
     )
     def test_lines_loop_and_counter(self, name: str) -> None:
         original = (golden.FIXTURES / f"{name}.py").read_text(encoding="utf-8")
-        conversion = convert(original)
+        conversion = golden.converted(original)
         facts = facts_of(conversion)
         here, there = conversion.source.split("\n"), original.split("\n")
         assert len(facts.origins) == len(facts.transforms) >= len(here) - 1
@@ -44,7 +43,7 @@ class TestFacts:
     def test_a_line_of_a_changed_statement_has_its_origin(self) -> None:
         """Each line has one, not only the line that is reported for the statement."""
         original = script()
-        conversion = convert(original)
+        conversion = golden.converted(original)
         facts = facts_of(conversion)
         lines = conversion.source.split("\n")
         calls = [n for n, line in enumerate(lines) if ".step(" in line and "envs" in line]

@@ -1,6 +1,7 @@
 """The fixtures and their golden conversions."""
 
 import hashlib
+import inspect
 import os
 import pickle
 import sys
@@ -25,12 +26,16 @@ ARGS = tomllib.loads((FIXTURES / "ARGS.toml").read_text(encoding="utf-8"))
 shared: Path | None = None
 """A folder in which the processes of a test run share conversions; conftest.py sets it."""
 _kept: dict[str, Conversion] = {}
+_DEFAULTS = {name: option.default for name, option in inspect.signature(convert).parameters.items()}
 
 
 def converted(source: str, **options: Any) -> Conversion:
     """As `convert`, but made once for all tests that look at the same conversion."""
     if options.get("held") is not None:
         return convert(source, **options)
+    options = {name: value for name, value in options.items() if value != _DEFAULTS[name]}  # commands pass all of them
+    if not options.get("ignore"):
+        options.pop("ignore", None)
     asked = repr((source, sorted(options.items())))
     return _once(hashlib.sha256(asked.encode()).hexdigest(), lambda: convert(source, **options))
 

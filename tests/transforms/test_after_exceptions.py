@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from cases import converted_by, turn
 from forking import preload
+from golden import converted
 from judge import judge
 from scripts import PARTS, edited, script
 from tiers import slow_but_each
@@ -145,8 +146,8 @@ HOOKS = (
 def test_exit_hooks_keep_the_buffers_they_read(imported: str, hook: str) -> None:
     reads = "lambda *given: print(len(clipfracs), rewards.sum(), type(next_done))"
     hooked = {"stdlib": imported, "before_loop": hook.replace("READS", reads)}
-    chosen = {"flags", "policy", "storage", "deferred-sync", "late-append", "host-arrays", "sampling"}
-    plain, kept = (convert(script(parts), select=chosen).source for parts in ({}, hooked))
+    chosen = ("flags", "policy", "storage", "deferred-sync", "late-append", "host-arrays", "sampling")
+    plain, kept = (converted(script(parts), select=chosen).source for parts in ({}, hooked))
     for line in ("rewards = torch.zeros(", "rewards[step] ="):
         assert line in kept and line not in plain
     assert "next_done = next_done.cpu().numpy()" in plain

@@ -13,6 +13,7 @@ import torch
 from agent_script import THAW, agent_script
 from cases import turn
 from family import STANDINS
+from forking import in_forks, preload
 from replay_script import PARTS as PARTS_OF_REPLAY
 from replay_script import changed, from_library, replay
 from scripts import PARTS, script
@@ -892,12 +893,14 @@ def test_noise_of_what_may_be_no_tensor_is_left_alone(spread: str) -> None:
     ],
 )
 def test_the_converted_script_is_equal(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(STANDINS))
+    preload()
+    monkeypatch.syspath_prepend(STANDINS)  # which the forks have, too
     script = tmp_path / "script.py"
     script.write_text(source, encoding="utf-8")
     conversion = convert(source)
     assert conversion.converted
-    original, converted = record(script), record(script, source=conversion.source)
+    with in_forks():
+        original, converted = record(script), record(script, source=conversion.source)
     assert original.steps
     differences = [d for d in compare(original, converted) if d.quantity not in ("text", "file")]
     assert differences == []

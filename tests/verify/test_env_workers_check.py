@@ -7,9 +7,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import golden
 import pytest
 
-from transformer import convert
 from transformer.verify.flags import WORKERS, find_flags
 from transformer.verify.harness.events import Events
 from transformer.verify.harness.instrument import HOOKS_NAME, compile_with_hooks
@@ -23,14 +23,14 @@ ORIGINAL = Path(__file__).parents[2] / "fixtures" / "target_kl.py"
 
 @cache
 def converted() -> str:
-    return convert(ORIGINAL.read_text(), workers=True).source
+    return golden.converted(ORIGINAL.read_text(), workers=True).source
 
 
 def test_its_option_is_found() -> None:
     assert find_flags(converted()).options([WORKERS]) == ["--env-workers"]
     renamed = converted().replace("WorkerVectorEnv", "Pool").replace("args.env_workers", "args.helpers")
     assert find_flags(renamed).options([WORKERS]) == ["--helpers"]
-    assert find_flags(convert(ORIGINAL.read_text()).source).options([WORKERS]) is None
+    assert find_flags(golden.converted(ORIGINAL.read_text()).source).options([WORKERS]) is None
 
 
 def test_forked_processes_share_the_counts_of_clocks(tmp_path: Path) -> None:

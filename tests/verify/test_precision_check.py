@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import golden
 import pytest
 from scripts import script
 
-from transformer import convert
 from transformer.verify.call_error import CallError
 from transformer.verify.checks import OTHER_ARITHMETIC, precision_check
 from transformer.verify.flags import PRECISION, find_flags
@@ -22,7 +22,7 @@ from transformer.verify.verify import Task, verify
 
 @cache
 def converted() -> str:
-    return convert(script(), precision=True).source
+    return golden.converted(script(), precision=True).source
 
 
 ERROR = CallError("update", 1, True, "output", "output", "float32", 8, 1e-2, 1e-2)
@@ -31,7 +31,7 @@ ERROR = CallError("update", 1, True, "output", "output", "float32", 8, 1e-2, 1e-
 def test_its_option_is_found() -> None:
     assert find_flags(converted()).options([PRECISION]) == ["--precision"]
     assert find_flags(converted().replace("args.precision", "args.bits")).options([PRECISION]) == ["--bits"]
-    assert find_flags(convert(script()).source).options([PRECISION]) is None
+    assert find_flags(golden.converted(script()).source).options([PRECISION]) is None
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from transformer.dataflow.reaching import Reaching
 from transformer.dataflow.variables import COMPREHENSIONS, FUNCTIONS
 from transformer.facts.lookups import ANSWERING, ATTRIBUTES, OF_CALLER, VARIABLES, lookups
 from transformer.syntax.options import holds_options
-from transformer.syntax.query import asked_name, last_written, parameters, statements, walk
+from transformer.syntax.query import PARTS, asked_name, last_written, parameters, statements, walk
 from transformer.syntax.tree import Scope, Tree
 
 
@@ -20,14 +20,18 @@ def texts_of(tree: Tree) -> set[str]:
     return {n.value for n in tree.of(ast.Constant) if isinstance(n.value, str)}
 
 
+_NAMES = {kind: [field for field in kind._fields if field in ("id", "attr", "name", "asname", "arg")] for kind in PARTS}
+"""The fields of each type of node that are names."""
+
+
 def identifiers(node: ast.AST) -> set[str | None]:
-    """The names in a node itself."""
-    return {getattr(node, field, None) for field in ("id", "attr", "name", "asname", "arg")}
+    """The names in a node itself; None for one that it could have."""
+    return {getattr(node, field, None) for field in _NAMES[type(node)]}
 
 
 def words_of(tree: Tree) -> set[str | None]:
     """All names and texts of a file."""
-    return {name for node in tree.nodes for name in identifiers(node)} | texts_of(tree)
+    return {getattr(node, field, None) for node in tree.nodes for field in _NAMES[type(node)]} | texts_of(tree)
 
 
 def fresh_member(tree: Tree, wanted: str) -> str:

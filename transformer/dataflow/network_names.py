@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from transformer.dataflow.bindings import bound_to
 from transformer.facts.libraries import module_methods
@@ -44,6 +44,12 @@ class Networks:
         inside = (n for m in methods for n in walk(m) if calls_method(n, name))
         return self.holds(call.func.value) and all(self.holds(n.func.value) for n in inside)
 
+    @cached_property
+    def steps(self) -> frozenset[ast.AST]:
+        """The calls `x.step(...)` that run no network."""
+        calls = (call for call in self._tree.of(ast.Call) if calls_method(call, "step"))
+        return frozenset(call for call in calls if not self.computes(call))
+
     def holds(self, value: ast.expr) -> bool:
         """Whether an expression is a network or a sequence of networks."""
         value, tree = without_methods(value, module_methods(gives="itself")), self._tree
@@ -82,6 +88,12 @@ class Networks:
         for name, over in (turn for loop in loops for turn in _turns(loop.target, loop.iter)):
             found.setdefault(name, []).append(over)
         return found
+
+
+@lru_cache(maxsize=2)
+def networks(tree: Tree) -> Networks:
+    """The networks of a file, found once."""
+    return Networks(tree)
 
 
 def _turns(target: ast.expr, over: ast.expr) -> list[tuple[str, ast.expr]]:

@@ -6,7 +6,7 @@ import ast
 from typing import TypeAlias
 
 from transformer.dataflow.access import block_names
-from transformer.syntax.query import children, parameters, walk
+from transformer.syntax.query import PARTS, children, parameters, walk
 from transformer.syntax.tree import Tree
 
 Owner: TypeAlias = (
@@ -16,6 +16,9 @@ Owner: TypeAlias = (
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _OPENING = (*FUNCTIONS, ast.ClassDef)
+_BINDING = (ast.stmt, ast.Lambda, *COMPREHENSIONS, ast.NamedExpr, ast.pattern, ast.excepthandler)
+_BINDS = {kind: issubclass(kind, _BINDING) for kind in PARTS}
+"""Whether a node of a type may bind names or open a scope; most expressions do neither."""
 
 
 class Variables:
@@ -87,6 +90,10 @@ class Variables:
         if isinstance(node, ast.Name):  # first, as most nodes are
             if not isinstance(node.ctx, ast.Load):
                 bound.add(node.id)
+            return
+        if not _BINDS[type(node)]:
+            for part in children(node):
+                self._visit(part, scope)
             return
         if isinstance(node, _OPENING):
             if not isinstance(node, ast.Lambda):

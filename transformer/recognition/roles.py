@@ -13,13 +13,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Literal, TypeAlias, TypeGuard, TypeVar, cast
 
 from transformer.dataflow.access import access, free_names
 from transformer.dataflow.closures import read_at_error
 from transformer.dataflow.liveness import Liveness
-from transformer.dataflow.network_names import Networks
+from transformer.dataflow.network_names import networks
 from transformer.dataflow.reaching import Reaching
 from transformer.facts.torch_api import DISTRIBUTIONS
 from transformer.recognition import off_policy, refusals
@@ -58,15 +58,22 @@ class Optimizer:
     kind: str | None
 
 
+@lru_cache(maxsize=2)
+def _reaching_in(tree: Tree) -> dict[Scope, Reaching]:
+    """Which assignments reach the statements of a file's scopes, as far as it was asked: for roles that differ in their
+    history alone."""
+    return {}
+
+
 class Roles:
     """The parts of a script, each computed when it is first requested."""
 
     def __init__(self, tree: Tree, history: History) -> None:
         self.tree = tree
         self.history = history
-        self._reaching: dict[Scope, Reaching] = {}
+        self._reaching = _reaching_in(tree)
         self._analyses: dict[Callable[[Roles], object], object] = {}
-        self._networks = Networks(tree)
+        self._networks = networks(tree)
 
     def get(self, analysis: Callable[[Roles], A]) -> A:
         """An analysis of the script, as `roles.get(Tensors)`; it is made once and cached."""
@@ -131,7 +138,7 @@ class Roles:
 
     def _is_own_optimizer(self, made: ast.Call) -> bool:
         """Whether a call instantiates a class of this file derived from torch's optimizers."""
-        cls = self.tree.classes.get(unparse(made.func))
+        cls = self.tree.classes.get(made.func.id) if isinstance(made.func, ast.Name) else None
         return cls is not None and any((self.tree.qualified(b) or "").startswith("torch.optim.") for b in cls.bases)
 
     def _instances_of_self(self, target: ast.expr) -> list[str]:
@@ -206,12 +213,7 @@ class Roles:
 
         A method of that name of a network computes something else.
         """
-        return node in self._step_calls
-
-    @cached_property
-    def _step_calls(self) -> frozenset[ast.AST]:
-        calls = (call for call in self.tree.of(ast.Call) if calls_method(call, "step"))
-        return frozenset(call for call in calls if not self._networks.computes(call))
+        return node in self._networks.steps
 
     @cached_property
     def env_steps(self) -> tuple[ast.Call, ...]:

@@ -17,7 +17,7 @@ N = TypeVar("N", bound=ast.AST)
 
 _NOT_PARTS = frozenset("ctx op ops id attr arg asname module level kind conversion type_comment".split())
 """Fields with operators, contexts, or no nodes."""
-PARTS: dict[type, tuple[str, ...]] = {
+PARTS: dict[type[ast.AST], tuple[str, ...]] = {
     kind: tuple(name for name in kind._fields if name not in _NOT_PARTS)
     for kind in vars(ast).values()
     if isinstance(kind, type) and issubclass(kind, ast.AST)

@@ -365,12 +365,18 @@ class Interpreter:
         if isinstance(owner, ast.ClassDef):
             return self.heap.attribute(self._class(owner), node.id)
         variables = self._variables(owner, node.id)
-        self.reads.update((variable, self._scope) for variable in variables)
-        held = NOTHING.union(*map(self.heap.get, variables))
+        held = NOTHING
+        for variable in variables:
+            self.reads.add((variable, self._scope))
+            held |= self.heap.get(variable)
         reaching = self._bindings(node, owner) if owner is self._scope else ()
         if not reaching or None in reaching:  # it is read at another time, or perhaps bound by others
             return held
-        return NOTHING.union(*(self._bound_by.get((v, s), NOTHING) for v in variables for s in (*reaching, None)))
+        found = NOTHING
+        for variable in variables:
+            for stmt in (*reaching, None):
+                found |= self._bound_by.get((variable, stmt), NOTHING)
+        return found
 
     def _bindings(self, node: ast.Name, owner: Owner) -> Collection[ast.stmt | None]:
         """The statements that bound what a variable may hold where its own scope reads it."""
@@ -582,7 +588,9 @@ class Interpreter:
     def _of(self, node: ast.expr) -> Things:
         """What an expression may be. Numbers, texts and None are not objects here."""
         found = self._evaluate(node)
-        self.values[node, self._frame.context] = found | self.values.get((node, self._frame.context), NOTHING)
+        key = node, self._frame.context
+        known = self.values.get(key)
+        self.values[key] = found if known is None else known | found
         return found
 
     def _evaluate(self, node: ast.expr) -> Things:
@@ -1086,6 +1094,9 @@ class Interpreter:
     def _run_frame(self, frame: Frame) -> None:
         """Run a function's body, or the module's."""
         self._frame, self._scope = frame, frame.owner
+        turns = self._turns.get(frame)
+        if turns is not None and all(turn.done for turn in turns.values()):
+            return  # each of its statements has run, and would find nothing new
         body = frame.owner.body  # type: ignore[union-attr]
         if isinstance(body, list):
             self._run_block(body)
@@ -1224,8 +1235,8 @@ class Interpreter:
         self, receiver: Thing, name: str, given: list[Things], named: dict[str, Things], node: ast.AST, spread: Things
     ) -> Things:
         arguments = [t for a in (*given, *named.values(), spread) for t in a]
-        lacking = torch_api.MEMORY_LACKS | (torch_api.ARRAYS_LACK if receiver.kind == "array" else frozenset())
-        if receiver.kind in MEMORY and name in lacking:
+        lacks = name in torch_api.MEMORY_LACKS or (receiver.kind == "array" and name in torch_api.ARRAYS_LACK)
+        if receiver.kind in MEMORY and lacks:
             return NOTHING  # this method is called on another thing
         kinds: tuple[torch_api.Kind, ...]
         kinds = ("array",) if receiver.kind == "array" else ("tensor", "array")  # `x.numpy()` is x's memory

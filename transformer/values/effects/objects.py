@@ -144,7 +144,7 @@ class Heap:
             if not isinstance(place, Variable):
                 self.attributes.setdefault(place[0], set()).add(place[1])
             self.changed(Variable if isinstance(place, Variable) else place[0])
-        new = {thing for thing in things if thing not in held}
+        new = set(things) - held
         if new:
             self.held[place] = held | new  # a new set, so that readers need no copy
             self.since.update(((place, thing), node) for thing in new)
