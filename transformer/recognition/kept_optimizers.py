@@ -13,7 +13,7 @@ from transformer.facts.torch_api import NEW_TENSORS, OF, attributes, of_optimize
 from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.changes import Changes, only_makes, sets_by_text
 from transformer.recognition.roles import Optimizer, Roles
-from transformer.syntax.query import first_parameter, pairwise, unparse, walk, without_methods
+from transformer.syntax.query import bind_arguments, first_parameter, pairwise, unparse, walk, without_methods
 from transformer.syntax.tree import Tree
 
 SETTING = lookups(sets=True)
@@ -38,8 +38,10 @@ DISPLAYS = (
     ast.SetComp,
     ast.JoinedStr,
 )
-USED = of_optimizers("stepping", "saving", "groups")
-"""Attributes and methods of the optimizer that training may use; the rates of its groups are checked elsewhere."""
+ASKED = of_optimizers("saving", "groups")
+"""What any code may use of the optimizer; the rates of its groups are checked elsewhere."""
+USED = ASKED | of_optimizers("stepping")
+"""What training may use of it."""
 
 
 def obstacle(
@@ -107,7 +109,7 @@ def obstacle(
     for node in tree.nodes:
         if isinstance(node, ast.Attribute) and node.attr == attribute and isinstance(node.ctx, ast.Load):
             used = getattr(tree.parents[node], "attr", None)
-            if not _is_given_to_torch(roles, node) and (
+            if not (_is_given_to_torch(roles, node) or _is_only_asked(tree, node)) and (
                 used not in USED or (used in of_optimizers("stepping") and node not in within)
             ):
                 return f"line {node.lineno} may step the optimizer, or pass it on, outside the minibatch"
@@ -303,6 +305,23 @@ def _is_data(roles: Roles, value: ast.expr, attribute: str) -> bool:
     plain = row is not None and row.gives in ("nothing", "of contents")
     asks = name.removeprefix("torch.") in others("asks") and name.startswith("torch.")
     return plain or asks or name in NEW_TENSORS or name == "collections.deque" or name.startswith("numpy.")
+
+
+def _is_only_asked(tree: Tree, node: ast.Attribute) -> bool:
+    """Whether an optimizer is an argument of a function of the file that neither steps it nor passes it on."""
+    call = tree.parents[node]
+    call = tree.parents[call] if isinstance(call, ast.keyword) else call
+    function = tree.function_called(call) if isinstance(call, ast.Call) else None
+    if not isinstance(call, ast.Call) or function is None or function.decorator_list:
+        return False
+    bound = bind_arguments(function, call)
+    taken = bound.parameter_of(node) if bound is not None else None
+    uses = [n for n in walk(function) if isinstance(n, ast.Name) and n.id == taken]
+    return taken is not None and all(isinstance(n.ctx, ast.Load) and _is_asked(tree, n) for n in uses)
+
+
+def _is_asked(tree: Tree, optimizer: ast.expr) -> bool:
+    return getattr(tree.parents[optimizer], "attr", None) in ASKED
 
 
 def _is_given_to_torch(roles: Roles, node: ast.Attribute) -> bool:
