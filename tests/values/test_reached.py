@@ -83,6 +83,12 @@ def given(init: str, made: str, value: str) -> dict[str, str]:
 
 EITHER = "if deep:\n    self.more = nn.Linear(1, 1)\nelse:\n    self.more = {}"
 
+SEVEN = (
+    "\n".join(f"    self.more{i} = Deep()" for i in range(7)),
+    "\n".join(f"    self.more{i} = nn.Linear(1, 1)" for i in range(7)),
+    "".join(f"self.more{i}(" for i in range(7)) + "self.critic(x)" + 7 * ")",
+)
+"""Seven attributes that one condition decides."""
 EITHER_KIND = "if deep:\n    self.more = {}()\nelse:\n    self.more = {}()"
 
 CHOSEN = {"flags", "policy", "tensor-lr", "update", "one-graph", "compile"}
@@ -215,6 +221,7 @@ NESTED = NESTED.replace("super().__init__()\n", f"super().__init__()\n{NET}")
         minibatch(LOSS, **given(", deep=True", EITHER.format("same"), "self.more(self.critic(x))")),
         minibatch(LOSS, **given(", deep=True", EITHER_KIND.format("Plain", "Deep"), "self.more(self.critic(x))")),
         minibatch(LOSS, **given(", deep=True", EITHER.format("Deep()"), "self.more(self.critic(x))")),
+        minibatch(LOSS, **given(", deep=True", f"if deep:\n{SEVEN[0]}\nelse:\n{SEVEN[1]}", SEVEN[2])),
         minibatch(LOSS, **given(", more=Deep()", "self.more = more", "self.more(self.critic(x))")),
         minibatch(LOSS, **given(", ends=nn.functional.elu", "self.ends = ends", "self.ends(input=self.critic(x))")),
     ],
@@ -240,6 +247,11 @@ def test_an_update_whose_loss_reaches_all_is_one_graph(parts: dict[str, str]) ->
         ("", "def inner(x):\n    return x.detach()\n\nself.ends = inner", "self.ends(self.critic(x))"),
         (", deep=True", EITHER_KIND.format("Plain", "Stopped"), "self.more(self.critic(x))"),
         (", deep=True", EITHER_KIND.format("Plain", "unknown"), "self.more(self.critic(x))"),
+        (
+            ", deep=True",
+            f"if deep:\n{SEVEN[0]}\nelse:\n{SEVEN[1].replace('nn.Linear(1, 1)', 'Stopped()', 1)}",
+            SEVEN[2],
+        ),
         (", deep=True", EITHER.format("Stopped()"), "self.more(self.critic(x))"),
         (", more=Stopped()", "self.more = more", "self.more(self.critic(x))"),
     ],
@@ -252,6 +264,7 @@ def test_an_update_whose_loss_reaches_all_is_one_graph(parts: dict[str, str]) ->
         "a function within",
         "of one class, or of another that may stop gradients",
         "of a class, or made by unknown code",
+        "the first of seven that one condition decides",
         "a layer, or an object of a class that may stop gradients",
         "an object that is given",
     ],

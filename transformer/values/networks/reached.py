@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -622,15 +622,38 @@ class _Way:
 
     def _object(self, node: ast.expr, path: str) -> _Value | None:
         """The object that an expression is, if it is of a class of this file: on this path, of one of them."""
-        cls = self._one_of(path, self._roles.get(World).classes(node), ())
+        cls = self._one_of(path, self._roles.get(World).classes(node), {})
         return None if cls is None else _Value(path=path, cls=cls)
 
-    def _one_of(self, path: str, classes: list[ast.ClassDef], others: Sequence[ast.expr]) -> ast.ClassDef | None:
-        """The class that an object has on this path of the update; None if it is one of the others."""
-        for at, cls in enumerate(one := list(dict.fromkeys(classes))):
-            if (at == len(one) - 1 and not others) or self._chosen(f"{path} is a {cls.name}"):
+    def _one_of(
+        self, path: str, classes: Sequence[ast.ClassDef], made: Mapping[ast.expr, ast.ClassDef | None]
+    ) -> ast.ClassDef | None:
+        """The class that an object has on this path of the update; None if it is made in another way.
+
+        Args:
+            path: the object.
+            classes: those that it may have.
+            made: what makes it, each with the class, if that is known.
+        """
+        each = list(dict.fromkeys(classes))
+        last = None if None in made.values() else each[-1:]
+        for cls in each:
+            some, rest = ([v for v, c in made.items() if (c is cls) == own] for own in (True, False))
+            if [cls] == last or self._is_made_by(path, cls, some, rest):
                 return cls
         return None
+
+    def _is_made_by(self, path: str, cls: ast.ClassDef, some: Sequence[ast.expr], rest: Sequence[ast.expr]) -> bool:
+        """Whether an object is made by some of several values; all that one `if` decides goes one way."""
+        test = next((n for v in some[:1] for n in self._tree.ancestors(v) if isinstance(n, ast.If)), None)
+        if test is not None and rest:
+            holds = f"{path.rpartition('.')[0]}: line {test.lineno} holds"
+            body, orelse = ({n for s in block for n in walk(s)} for block in (test.body, test.orelse))
+            if body.issuperset(some) and orelse.issuperset(rest):
+                return self._chosen(holds)
+            if orelse.issuperset(some) and body.issuperset(rest):
+                return not self._chosen(holds)
+        return self._chosen(f"{path} is a {cls.name}")
 
     def _free(self, name: str) -> _Value:
         """The value of a name of the training scope: a network, a single parameter, or something without parameters."""
@@ -696,11 +719,11 @@ class _Way:
             if any("Parameter" in unparse(_innermost_callee(n)) or "requires_grad" in unparse(n) for n in calls):
                 one = frozenset((path,))
                 return _Value(one, one)
-        calls_of = {v: call for v in made if (call := self._tree.constructor(v)) is not None}
-        others = [v for v in made if v not in calls_of and not is_none(v)]
-        if inner := self._one_of(path, [self._tree.classes[unparse(c.func)] for c in calls_of.values()], others):
+        calls_of = {v: self._tree.constructor(v) for v in made if not is_none(v)}
+        class_of = {v: self._tree.classes[unparse(c.func)] if c else None for v, c in calls_of.items()}
+        if inner := self._one_of(path, [c for c in class_of.values() if c], class_of):
             return _Value(path=path, cls=inner)
-        made = others or made
+        made = [v for v, cls in class_of.items() if cls is None] or made
         if all(isinstance(v, (ast.Constant, ast.Name, ast.BinOp)) for v in made):
             given = any(isinstance(v, ast.Name) for v in made)
             network = any(o.call.args and path in unparse(o.call.args[0]) for o in self._roles.optimizers)
