@@ -164,3 +164,23 @@ def test_clearing_below_the_step_of_an_object_that_stores_steps(keeping: str) ->
     (region,) = recognise(read(text, 120)).roles.phases.regions
     assert ast.unparse(region.statements[-1]) == "learner.optimizer.zero_grad()"
     assert len(region.steps) == 1
+
+
+@pytest.mark.parametrize(
+    ("keeping", "first"),
+    [
+        ("trainer.learner.memory.add(", "with torch.no_grad():\n    best"),
+        ("trainer.learner.memory.rows.append((", "with torch.no_grad():\n    best"),
+        ("trainer.keep(", "loss.backward()"),
+    ],
+)
+def test_an_object_whose_learner_keeps_steps(keeping: str, first: str) -> None:
+    """What learns beside the memory, in one object of another, is no memory."""
+    text = keeping_learner(keeping.replace("trainer.learner.", "learner."))
+    text = re.sub(r"(?<!trainer\.)\blearner\.", "trainer.learner.", text).replace(
+        "learner = Learner()", "trainer = Trainer()"
+    )
+    holder = "class Trainer:\n    def __init__(self):\n        self.learner = Learner()\n\n\n"
+    made = recognise(read(text.replace('if __name__ == "__main__":', holder + 'if __name__ == "__main__":'), 120))
+    (region,) = made.roles.phases.regions
+    assert "\n".join(ast.unparse(s) for s in region.statements).startswith(first)

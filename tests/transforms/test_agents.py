@@ -189,6 +189,36 @@ def test_an_agent_that_may_do_more_has_no_graph(old: str, new: str, reason: str)
     assert reason in told.reason, told.reason
 
 
+SLOW = "def slow(opt, rate):\n    for group in opt.param_groups:\n        group['lr'] = rate\n"
+CALLED = ("agent.slow_down(1 - step / args.steps)", "slow(agent.actor_optimizer, rate=1 / step)")
+
+
+@pytest.mark.parametrize(
+    ("function", "known"),
+    [
+        (SLOW, True),
+        (f"{SLOW}    torch.save(opt.state_dict(), 'opt.pt')\n", True),
+        (f"{SLOW}    print(opt.state_dict())\n", False),
+        (f"{SLOW}    opt.step()\n", False),
+        (f"{SLOW}    opt.add_param_group({{}})\n", False),
+        (f"{SLOW}    return opt\n", False),
+        (f"{SLOW}    kept.append(opt)\n\n\nkept = []\n", False),
+        (f"{SLOW}    used(opt)\n\n\ndef used(opt):\n    opt.step()\n", False),
+        (f"def slow(opt, rate):\n    opt = opt or rate\n{SLOW.partition(':')[2]}", False),
+        ("def slow(*opt, rate):\n    opt[0].param_groups[0]['lr'] = rate\n", False),
+        (f"import functools\n\n\n@functools.cache\n{SLOW}", False),
+        ("class slow:\n    def __init__(self, opt, rate):\n        self.opt = opt\n", False),
+    ],
+)
+def test_a_function_that_is_given_the_optimizer(function: str, known: bool) -> None:
+    after, told = outcome("one-graph", ("class Agent:\n", f"{function}\n\nclass Agent:\n"), CALLED)
+    assert isinstance(told, Applied) == known, told
+    if isinstance(told, Applied):
+        assert "            group['lr'].fill_(rate)\n" in after
+    else:
+        assert "the learning rate of agent.actor_optimizer" in told.reason or "add_param_group" in told.reason
+
+
 def test_steps_that_are_kept_with_their_graphs() -> None:
     """Stacked arrays have no graph, whatever they were made of; stacked tensors have one."""
     kept = ("tuple(step)", "tuple(agent.judge(x, x) for x in step)")

@@ -19,6 +19,7 @@ VALUES_ALONE = [
     "print(net.x.item())",
     "print(v_loss.item())",
     "print(f'{v_loss:.3f}')",
+    "print(f'{v_loss} of {loss}')",
     "print(float(v_loss), v_loss.detach(), (v_loss > 1), v_loss.shape, v_loss.dtype)",
     "print((v_loss * 2).item())",
     "kept = [v_loss, loss]\nprint(sum(x.item() for x in kept))",
@@ -122,6 +123,27 @@ def test_code_that_takes_values_only(report: str) -> None:
 STRANGE = PARTS["minibatch"].replace("((newvalue.view(-1)", "torch.mean(strange.errors(newvalue.view(-1)")
 STRANGE = STRANGE.replace("** 2).mean()", "** 2)")
 """A loss made by a library: its type is unknown."""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("0.01 * entropy.mean()", "0.01 * entropy[:1]"),
+        ("0.01 * entropy.mean()", "strange.bonus(entropy)"),
+        ("0.5 * v_loss", "strange.scale * v_loss"),
+        ("torch.max(pg_loss1, pg_loss2).mean()", "torch.max(pg_loss1, pg_loss2).mean(0, True)"),
+        ("torch.max(pg_loss1, pg_loss2).mean()", "strange.mean(pg_loss1, pg_loss2)"),
+    ],
+)
+def test_a_text_of_a_loss_that_may_have_dimensions(change: tuple[str, str]) -> None:
+    """One element in one dimension is trained as a number is, and shown as a tensor with its grad_fn."""
+    minibatch, report = PARTS["minibatch"].replace(*change), f"{PARTS['report']}\nprint(f'{{loss}}')"
+    assert minibatch != PARTS["minibatch"]
+    outcome = turn(
+        "update", script({"third_party": "import strange", "minibatch": minibatch, "report": report})
+    ).outcome
+    assert isinstance(outcome, Skipped)
+    assert "shows loss with its grad_fn" in outcome.reason
 
 
 @pytest.mark.parametrize("report", VALUES_ALONE[:3])

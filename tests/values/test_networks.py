@@ -481,6 +481,7 @@ BUILT = AGENT.replace(INIT, f"{INIT}        self.build()\n", 1) + (
 """A constructor that calls a method to make a layer."""
 SAVING = "\n\n    def write(self):\n        torch.save(self.actor.state_dict(), 'a')\n"
 OTHER = f"{PARTS['make_agent']}\nother = Agent()"
+RENAMED = "net = agent\nif iteration > 9:\n    net = copy.deepcopy(agent).cpu()\ntorch.save(net, 'a')"
 CHOSEN = "with torch.no_grad():\n    net = other if args.seed else agent\n"
 
 
@@ -502,6 +503,8 @@ CHOSEN = "with torch.no_grad():\n    net = other if args.seed else agent\n"
             "end": "evaluate(Model=Agent)",
         },
         {"make_agent": OTHER, "head": f"{CHOSEN}    print(net.get_value(next_obs).shape)"},
+        {"third_party": "import copy", "report": RENAMED},
+        {"head": "net = agent\nlast = net\nprint(last.get_value(next_obs).shape)"},
     ],
     ids=[
         "made by a method",
@@ -513,6 +516,8 @@ CHOSEN = "with torch.no_grad():\n    net = other if args.seed else agent\n"
         "asked",
         "its class is named",
         "one of two",
+        "under another name, or a copy",
+        "under two other names",
     ],
 )
 def test_parameters_that_stay(parts: dict[str, str]) -> None:
@@ -579,6 +584,23 @@ def test_parameters_that_stay(parts: dict[str, str]) -> None:
         ({"make_agent": OTHER, "head": f"{CHOSEN}    keep(net)"}, "uses net"),
         ({"make_agent": OTHER, "head": f"{CHOSEN}net.get_value(next_obs)"}, "uses net"),
         ({"make_agent": OTHER, "head": f"{CHOSEN}    do = lambda: net.zero_grad()"}, "uses net"),
+        ({"head": "net = agent\nnet.critic = nn.Linear(2, 1)"}, "sets net.critic"),
+        ({"before_loop": "net = agent", "head": "net.critic[0] = nn.Linear(2, 8)"}, "sets net.critic[0]"),
+        ({"before_loop": "net = agent", "head": "net.critic.append(nn.Identity())"}, "calls net.critic.append()"),
+        ({"head": "net = agent\nlast = net\nlast.requires_grad_(False)"}, "calls last.requires_grad_()"),
+        ({"head": "net = agent\nfor p in net.parameters():\n    p.requires_grad = False"}, "sets requires_grad of p"),
+        ({"head": "net = agent\nkeep(net)"}, "gives net to keep()"),
+        ({"head": "net = agent\nnets = [net]"}, "uses net"),
+        ({"head": "net = agent\nargs.net = net"}, "another name"),
+        ({"head": "net, other = agent, 1"}, "uses agent"),
+        ({"head": "net = other = agent\nother.actor = None"}, "another name"),
+        ({"head": "class Held:\n    net = agent\nHeld.net.actor = None"}, "another name"),
+        ({"functions": "def cut():\n    net.critic = None\n\n\n", "head": "net = agent\ncut()"}, "sets net.critic"),
+        (
+            {"functions": "def cut():\n    global net\n    net = None\n\n\n", "head": "net = agent"},
+            "functions may bind",
+        ),
+        ({"head": "net = agent\nagent = net"}, "agent"),
         ({"make_agent": OTHER, "head": "args.net = other if args.seed else agent"}, "another name"),
         ({"make_agent": OTHER, "head": "(other if args.seed else agent).requires_grad_(False)"}, "another name"),
         (

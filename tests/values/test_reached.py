@@ -50,14 +50,46 @@ HARMLESS = "\n".join(f"if args.seed > {i}:\n    entropy = entropy * {i + 1}" for
 SAME = "def same(x):\n    return x\n\n\ndef stopped(x):\n    return x.detach()\n\n\n"
 
 
+KINDS = """
+class Plain(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(1, 1)
+
+    def forward(self, x):
+        return self.inner(x)
+
+
+class Stopped(Plain):
+    def forward(self, x):
+        return torch.special.i0(self.inner(x))
+
+
+class Deep(Plain):
+    def forward(self, x):
+        return 2 * self.inner(x)
+
+
+"""
+"""Modules, one of which perhaps passes no gradients on."""
+
+
 def given(init: str, made: str, value: str) -> dict[str, str]:
     """An agent that computes the value with one more attribute."""
     agent = PARTS["agent"].replace("def __init__(self)", f"def __init__(self{init})")
     agent = agent.replace("        self.actor =", textwrap.indent(made, 8 * " ") + "\n        self.actor =", 1)
-    return {"functions": SAME, "agent": agent.replace("self.critic(x)", value)}
+    return {"functions": SAME + KINDS, "agent": agent.replace("self.critic(x)", value)}
 
 
 EITHER = "if deep:\n    self.more = nn.Linear(1, 1)\nelse:\n    self.more = {}"
+
+SEVEN = (
+    "\n".join(f"    self.more{i} = Deep()" for i in range(7)),
+    "\n".join(f"    self.more{i} = nn.Linear(1, 1)" for i in range(7)),
+    "".join(f"self.more{i}(" for i in range(7)) + "self.critic(x)" + 7 * ")",
+)
+"""Seven attributes that one condition decides."""
+EITHER_KIND = "if deep:\n    self.more = {}()\nelse:\n    self.more = {}()"
 
 CHOSEN = {"flags", "policy", "tensor-lr", "update", "one-graph", "compile"}
 
@@ -187,6 +219,10 @@ NESTED = NESTED.replace("super().__init__()\n", f"super().__init__()\n{NET}")
             ),
         ),
         minibatch(LOSS, **given(", deep=True", EITHER.format("same"), "self.more(self.critic(x))")),
+        minibatch(LOSS, **given(", deep=True", EITHER_KIND.format("Plain", "Deep"), "self.more(self.critic(x))")),
+        minibatch(LOSS, **given(", deep=True", EITHER.format("Deep()"), "self.more(self.critic(x))")),
+        minibatch(LOSS, **given(", deep=True", f"if deep:\n{SEVEN[0]}\nelse:\n{SEVEN[1]}", SEVEN[2])),
+        minibatch(LOSS, **given(", more=Deep()", "self.more = more", "self.more(self.critic(x))")),
         minibatch(LOSS, **given(", ends=nn.functional.elu", "self.ends = ends", "self.ends(input=self.critic(x))")),
     ],
 )
@@ -209,6 +245,15 @@ def test_an_update_whose_loss_reaches_all_is_one_graph(parts: dict[str, str]) ->
         (", deep=True", EITHER.format("torch.special.i0"), "self.more(self.critic(x))"),
         ("", "self.ends = lambda x: x.detach()", "self.ends(self.critic(x))"),
         ("", "def inner(x):\n    return x.detach()\n\nself.ends = inner", "self.ends(self.critic(x))"),
+        (", deep=True", EITHER_KIND.format("Plain", "Stopped"), "self.more(self.critic(x))"),
+        (", deep=True", EITHER_KIND.format("Plain", "unknown"), "self.more(self.critic(x))"),
+        (
+            ", deep=True",
+            f"if deep:\n{SEVEN[0]}\nelse:\n{SEVEN[1].replace('nn.Linear(1, 1)', 'Stopped()', 1)}",
+            SEVEN[2],
+        ),
+        (", deep=True", EITHER.format("Stopped()"), "self.more(self.critic(x))"),
+        (", more=Stopped()", "self.more = more", "self.more(self.critic(x))"),
     ],
     ids=[
         "one of two functions",
@@ -217,9 +262,92 @@ def test_an_update_whose_loss_reaches_all_is_one_graph(parts: dict[str, str]) ->
         "such a function, or a layer",
         "a lambda",
         "a function within",
+        "of one class, or of another that may stop gradients",
+        "of a class, or made by unknown code",
+        "the first of seven that one condition decides",
+        "a layer, or an object of a class that may stop gradients",
+        "an object that is given",
     ],
 )
 def test_an_attribute_of_several_values_is_unknown(init: str, made: str, value: str) -> None:
     conversion = convert(script(minibatch(LOSS, **given(init, made, value))), select=CHOSEN)
     outcome = next(step.outcome for step in conversion.steps if step.transform.name == "one-graph")
     assert isinstance(outcome, Skipped), outcome
+
+
+OWN = """
+import gymnasium as gym
+import torch
+import torch.nn as nn
+from torch.distributions import Categorical
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.actor = nn.Linear(4, 2)
+        self.critic = nn.Linear(4, 1)
+
+    def evaluate(self, x, a):
+        dist = Categorical(logits=self.actor(x))
+        return dist.log_prob(a), self.critic(x).mean()
+
+class PPO:
+    def __init__(self, given, lr):
+        self.policy = given
+        self.optimizer = torch.optim.Adam(given.parameters(), lr=lr)
+
+    def learn(self, obs, actions, logs, adv):
+        total = 0.0
+        for _ in range(4):
+            for idx in torch.randperm(len(obs)).split(32):
+                log, value = self.policy.evaluate(obs[idx], actions[idx])
+                loss = -((log - logs[idx]).exp() * adv[idx]).mean()
+                self.optimizer.zero_grad()
+                loss.backward()
+                self.optimizer.step()
+                total += value.item()
+        return total
+
+def main():
+    env = gym.make("CartPole-v1")
+    net = Net()
+    agent = PPO(net, 0.001)
+    state, _ = env.reset(seed=1)
+    for update in range(10):
+        obs, actions = torch.zeros(128, 4), torch.zeros(128, dtype=torch.long)
+        logs, rewards = torch.zeros(128), torch.zeros(128)
+        for t in range(128):
+            with torch.no_grad():
+                obs[t] = torch.as_tensor(state)
+                dist = Categorical(logits=net.actor(obs[t]))
+                actions[t] = dist.sample()
+                logs[t] = dist.log_prob(actions[t])
+            state, reward, end, cut, _ = env.step(actions[t].item())
+            rewards[t] = reward
+            if end or cut:
+                state, _ = env.reset()
+        total = agent.learn(obs, actions, logs, rewards - rewards.mean())
+        print(update, total)
+
+if __name__ == "__main__":
+    main()
+"""
+"""An object is given the network, and keeps it under another name; the values are only logged."""
+
+
+@pytest.mark.parametrize(
+    ("change", "missed"),
+    [
+        (("", ""), ".critic"),
+        (("given", "net"), ".critic"),
+        (("given", "policy"), ".critic"),
+        (("adv[idx]).mean()", "adv[idx]).mean() + value"), None),
+    ],
+)
+def test_a_network_that_an_object_is_given(change: tuple[str, str], missed: str | None) -> None:
+    outcomes = {step.transform.name: step.outcome for step in convert(OWN.replace(*change)).steps}
+    if missed is None:
+        assert isinstance(outcomes["one-graph"], Applied), outcomes["one-graph"]
+    else:
+        assert isinstance(outcomes["one-graph"], Skipped)
+        assert f"{missed}, with which it is computed" in outcomes["one-graph"].reason

@@ -31,7 +31,24 @@ def shape(value: str, above: str = "", part: str = "advantages") -> tuple[int | 
         ("torch.zeros_like(values)", 2, ROWS),
         ("values.clone()", 2, ROWS),
         ("values.exp()", 2, ROWS),
-        ("values.sum()", None, None),
+        ("values.sum()", 0, None),
+        ("values.sum(0)", None, None),
+        ("values.sum(dim=None, keepdim=True)", None, None),
+        ("values.cumsum()", None, None),
+        ("torch.mean(values)", 0, None),
+        ("torch.mean(values, 1)", None, None),
+        ("torch.max(values, rewards)", None, None),
+        ("torch.mean(*parts)", None, None),
+        ("unknown.mean()", None, None),
+        ("nn.functional.mse_loss(values, rewards)", 0, None),
+        ("nn.functional.mse_loss(values, rewards, reduction='none')", None, None),
+        ("nn.functional.mse_loss(values, rewards, None, None, 'none')", None, None),
+        ("2 * values.mean() - args.gamma * -rewards.std()", 0, None),
+        ("values.mean() * values", 2, ROWS),
+        ("values.mean() * unknown", None, None),
+        ("unknown * values.mean() + 1", None, None),
+        ("values.mean() * np.ones(3)", None, None),
+        ("values * unknown", 2, ROWS),
         ("values.view(4, 2, 1)", 3, "4"),
         ("values.reshape((args.num_envs, 4))", 2, "args.num_envs"),
         ("values.view(-1)", None, None),
@@ -71,6 +88,37 @@ def test_ranks_and_rows(value: str, rank: int | None, rows: str | None) -> None:
 )
 def test_names(above: str, rank: int | None, rows: str | None) -> None:
     assert shape("a", above) == (rank, rows)
+
+
+@pytest.mark.parametrize(
+    ("made", "rank"),
+    [
+        ("nn.MSELoss()", 0),
+        ("nn.SmoothL1Loss()", 0),
+        ("nn.MSELoss(reduction='none')", None),
+        ("nn.L1Loss(None, False)", None),
+        ("nn.Linear(1, 1)", None),
+        ("strange.Loss()", None),
+    ],
+)
+def test_objects_that_compute_a_loss(made: str, rank: int | None) -> None:
+    assert shape("criterion(values, rewards)", f"criterion = {made}")[0] == rank
+
+
+@pytest.mark.parametrize(
+    ("above", "part", "rank"),
+    [
+        ("if args.seed:\n    a = values.mean()", "advantages", 0),
+        ("for _ in range(args.seed):\n    a = values.mean()", "advantages", 0),
+        ("for _ in range(args.seed):\n    a = values.mean()\n    a = values", "advantages", 2),
+        ("if args.seed:\n    a = values.mean()\nelse:\n    a = values", "advantages", None),
+        ("if args.seed:\n    sum = values.mean()\na = sum", "advantages", None),
+        ("if args.seed:\n    a = values.mean()\ndef other():\n    global a\n    a = values", "advantages", None),
+        ("from strange import *\nif args.seed:\n    a = values.mean()", "advantages", None),
+    ],
+)
+def test_names_without_a_value(above: str, part: str, rank: int | None) -> None:
+    assert shape("a", above, part)[0] == rank
 
 
 def test_a_size_that_changes_in_the_training() -> None:

@@ -240,7 +240,15 @@ def _kept_in(tree: Tree, loop: Loop, env_step: ast.Call, replay: str | None, ste
     plain = [(stmt, place) for stmt, place in stores if all(isinstance(n, parts) for n in walk(place))]
     learning = {unparse(step.func).partition(".")[0] for step in steps}
     paths = [path.split(".") for stmt, place in plain for path in _keepers(tree, stmt, place, learning)]
-    return {".".join(path[:2]) for path in paths if path[0] == replay} or {*filter(None, [replay])}
+    apart = {unparse(step.func.value) for step in steps if isinstance(step.func, ast.Attribute)}
+    return {_beside(path, apart) for path in paths if path[0] == replay} or {*filter(None, [replay])}
+
+
+def _beside(path: Sequence[str], optimizers: Set[str]) -> str:
+    """What of a path holds steps and not optimizers: `self.agent.memory` beside `self.agent.optimizer`."""
+    prefixes = [".".join(path[: n + 1]) for n in range(1, len(path))]
+    alone = (p for p in prefixes if not any(name.startswith(f"{p}.") for name in optimizers))
+    return next(alone, ".".join(path))
 
 
 def _keepers(tree: Tree, stored: ast.stmt, place: ast.expr, learning: Set[str]) -> list[str]:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Callable
 from typing import TypeVar
 
-from transformer.facts.torch_api import methods
+from transformer.dataflow.access import scope_access
+from transformer.facts.torch_api import LOSSES, REDUCES, methods, names
 from transformer.recognition.buffers import find_allocations, leading_sizes
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import is_number, names_in, statements
+from transformer.syntax.query import is_number, names_in, parameters, statements
+from transformer.values.effects.world import World
+from transformer.values.networks.results import loss_called
 from transformer.values.tensors import Tensors, values
 
 T = TypeVar("T")
@@ -73,13 +77,18 @@ class Shapes:
             return self._common(node.id, stmt, self._rank)
         if isinstance(node, ast.BinOp):
             ranks = [self._rank(n, stmt) for n in (node.left, node.right) if self._tensors.tensor_at(n, stmt)]
-            return max(r for r in ranks if r is not None) if ranks and None not in ranks else None
+            found = max(r for r in ranks if r is not None) if ranks and None not in ranks else None
+            # What is not known may have more dimensions than one number
+            alone = len(ranks) == 2 or any(map(self._roles.get(World).are_numbers, (node.left, node.right)))
+            return found if found or alone else None
         if isinstance(node, ast.UnaryOp):
             return self._rank(node.operand, stmt)
         if isinstance(node, ast.Subscript):
             kept = self._rank(node.value, stmt)
             return kept if isinstance(node.slice, ast.Slice) else None
         if isinstance(node, ast.Call):
+            if self._reduces_all(node, stmt):
+                return 0
             ranks = [r for part in self._joined(node) if (r := self._rank(part, stmt)) is not None]
             if ranks:
                 return ranks[0]
@@ -148,6 +157,8 @@ class Shapes:
         """The answer on which all bindings of a name agree."""
         found: set[T | None] = set()
         for binding in self._tensors.bindings(name, stmt):
+            if binding is None and self._is_unset(name, stmt):
+                continue
             if binding is None or (name, binding) in self._busy:
                 return None
             self._busy.add((name, binding))
@@ -155,6 +166,14 @@ class Shapes:
             found |= {of(v, binding) for v in assigned if not _is_unpacked(binding, v)} or {None}
             self._busy.discard((name, binding))
         return found.pop() if len(found) == 1 else None
+
+    def _is_unset(self, name: str, stmt: ast.stmt) -> bool:
+        """Whether reading a name of the training scope before the scope binds it is an error."""
+        scope = self._roles.scope
+        ours = self._tensors.helper_at(stmt) is None and name in scope_access(scope.body).binds
+        given = name in parameters(scope) if isinstance(scope, ast.FunctionDef) else hasattr(builtins, name)
+        starred = any(a.name == "*" for n in self._tree.of(ast.ImportFrom) for a in n.names)
+        return ours and not (given or starred or name in self._tree.declared)
 
     def _joined(self, call: ast.Call) -> list[ast.expr]:
         """The parts of a `torch.cat([...])` along the first dimension."""
@@ -181,6 +200,19 @@ class Shapes:
         sizes = whole.elts if isinstance(whole, (ast.Tuple, ast.List)) else call.args if whole is None else []
         plain = not any(isinstance(size, ast.Starred) for size in sizes)
         return list(sizes) if plain and self._tensors.tensor_at(call, stmt) else []
+
+    def _reduces_all(self, call: ast.Call, stmt: ast.stmt) -> bool:
+        """Whether a call makes one number of all elements: `x.mean()`, `torch.sum(x)`, `F.mse_loss(x, y)`."""
+        if call.keywords or any(isinstance(a, ast.Starred) for a in call.args):
+            return False
+        called = self._tree.qualified(call.func) or loss_called(self._tree, call.func, as_made=True)
+        module, _, name = called.rpartition(".")
+        if module == "torch.nn.functional":
+            return name in LOSSES.values() and len(call.args) == 2
+        if module == "torch":
+            return name in names("torch", reduces=True) and len(call.args) == 1
+        method = isinstance(call.func, ast.Attribute) and not called and call.func.attr in REDUCES
+        return method and not call.args and self._tensors.tensor_at(call.func.value, stmt)  # type: ignore[attr-defined]
 
     def _like(self, call: ast.Call) -> ast.expr | None:
         """The expression whose shape a call's result has."""

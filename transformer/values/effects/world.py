@@ -143,6 +143,12 @@ class World:
         """Whether no code that runs evaluates an expression."""
         return not self._code.gave_up and node not in self._values
 
+    def classes(self, node: ast.expr) -> list[ast.ClassDef]:
+        """The classes of this file that an expression may be an instance of; none if it may be anything else."""
+        found = [t.of[0].node if t.kind == "instance" else None for t in sorted(self.of(node), key=in_order)]
+        known = [cls for cls in found if isinstance(cls, ast.ClassDef)]
+        return [] if self._code.gave_up or len(known) < len(found) else list(dict.fromkeys(known))
+
     def is_module(self, node: ast.expr) -> bool:
         """Whether an expression is a module of torch, or of a class of this file derived from one."""
         found = self.of(node)

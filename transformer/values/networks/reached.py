@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -21,7 +21,17 @@ from transformer.facts.python import ACCESS, builtin_names
 from transformer.facts.torch_api import MADE, OF, attributes, holders, names
 from transformer.recognition.roles import Optimizer, Roles
 from transformer.syntax.options import holds_options
-from transformer.syntax.query import bind_arguments, calls_method, names_in, parameters, root, statements, unparse, walk
+from transformer.syntax.query import (
+    bind_arguments,
+    calls_method,
+    is_none,
+    names_in,
+    parameters,
+    root,
+    statements,
+    unparse,
+    walk,
+)
 from transformer.values.effects.world import World
 from transformer.values.networks.results import loss_called
 
@@ -302,10 +312,11 @@ class _Way:
             return any(p is not None and (_is_path_in(path, p) or _is_path_in(p, path)) for p in held)
         if start in self._roles.modules or start == "self":
             return False
-        roots = [re.split(r"[.\[]", p)[0] for p in held if p is not None]
         world = self._roles.get(World)
-        own = world.reach(world.named(start))
-        if world.is_known(own) and own.isdisjoint(world.reach({t for name in roots for t in world.named(name)})):
+        given = [n for o in optimizers for v in _held_by_optimizer(o) for n in walk(v) if isinstance(n, ast.expr)]
+        roots = {t for p in held if p is not None for t in world.named(re.split(r"[.\[]", p)[0])}
+        own, theirs = world.reach(world.named(start)), world.reach(roots.union(*map(world.of, given)))
+        if theirs and world.is_known(own) and own.isdisjoint(theirs):
             return False  # another network, such as a copy that a function of the file makes
         made = [value for _, value in self._roles.assignments(start)]
         ours = {*self._roles.modules, *(p for p in held if p is not None)}
@@ -599,15 +610,50 @@ class _Way:
         if isinstance(node, ast.Name):
             if text in frame.bound or (frame.key and text in parameters(frame.function)):
                 return PLAIN
-            return self._free(text)
+            return (None if text == "self" else self._object(node, text)) or self._free(text)
         if self._tree.qualified(node) is not None:
             return PLAIN
         owner = self._value(frame, node.value, depth)
         if node.attr in _NUMBERS:
             return PLAIN
         if owner.path:
-            return self._value_of_attribute(owner, node.attr)
+            return self._value_of_attribute(owner, node)
         return _joined((owner,)) if node.attr in _KEEPS else _perhaps((owner,))
+
+    def _object(self, node: ast.expr, path: str) -> _Value | None:
+        """The object that an expression is, if it is of a class of this file: on this path, of one of them."""
+        cls = self._one_of(path, self._roles.get(World).classes(node), {})
+        return None if cls is None else _Value(path=path, cls=cls)
+
+    def _one_of(
+        self, path: str, classes: Sequence[ast.ClassDef], made: Mapping[ast.expr, ast.ClassDef | None]
+    ) -> ast.ClassDef | None:
+        """The class that an object has on this path of the update; None if it is made in another way.
+
+        Args:
+            path: the object.
+            classes: those that it may have.
+            made: what makes it, each with the class, if that is known.
+        """
+        each = list(dict.fromkeys(classes))
+        last = None if None in made.values() else each[-1:]
+        for cls in each:
+            some, rest = ([v for v, c in made.items() if (c is cls) == own] for own in (True, False))
+            if [cls] == last or self._is_made_by(path, cls, some, rest):
+                return cls
+        return None
+
+    def _is_made_by(self, path: str, cls: ast.ClassDef, some: Sequence[ast.expr], rest: Sequence[ast.expr]) -> bool:
+        """Whether an object is made by some of several values; all that one `if` decides goes one way."""
+        test = next((n for v in some[:1] for n in self._tree.ancestors(v) if isinstance(n, ast.If)), None)
+        if test is not None and rest:
+            holds = f"{path.rpartition('.')[0]}: line {test.lineno} holds"
+            body, orelse = ({n for s in block for n in walk(s)} for block in (test.body, test.orelse))
+            if body.issuperset(some) and orelse.issuperset(rest):
+                return self._chosen(holds)
+            if orelse.issuperset(some) and body.issuperset(rest):
+                return not self._chosen(holds)
+        return self._chosen(f"{path} is a {cls.name}")
 
     def _free(self, name: str) -> _Value:
         """The value of a name of the training scope: a network, a single parameter, or something without parameters."""
@@ -658,11 +704,13 @@ class _Way:
             for n in walk(a)
         )
 
-    def _value_of_attribute(self, owner: _Value, name: str) -> _Value:
+    def _value_of_attribute(self, owner: _Value, node: ast.Attribute) -> _Value:
         """An attribute of an object: a part of a network, a parameter, or something without parameters."""
-        path = f"{owner.path}.{name}"
+        name, path = node.attr, f"{owner.path}.{node.attr}"
         if owner.cls is None:
             return _Value(path=path, layer=owner.layer)
+        if (known := self._object(node, path)) is not None:
+            return known
         made = [v for c in self._tree.lineage(owner.cls) for v in _values_of_own(c, name)]
         if not made:
             return PLAIN
@@ -671,10 +719,11 @@ class _Way:
             if any("Parameter" in unparse(_innermost_callee(n)) or "requires_grad" in unparse(n) for n in calls):
                 one = frozenset((path,))
                 return _Value(one, one)
-        for value in made:
-            inner = self._tree.constructor(value)
-            if inner is not None:
-                return _Value(path=path, cls=self._tree.classes[unparse(inner.func)])
+        calls_of = {v: self._tree.constructor(v) for v in made if not is_none(v)}
+        class_of = {v: self._tree.classes[unparse(c.func)] if c else None for v, c in calls_of.items()}
+        if inner := self._one_of(path, [c for c in class_of.values() if c], class_of):
+            return _Value(path=path, cls=inner)
+        made = [v for v, cls in class_of.items() if cls is None] or made
         if all(isinstance(v, (ast.Constant, ast.Name, ast.BinOp)) for v in made):
             given = any(isinstance(v, ast.Name) for v in made)
             network = any(o.call.args and path in unparse(o.call.args[0]) for o in self._roles.optimizers)
@@ -785,7 +834,7 @@ class _Way:
             kept = None if func.attr == "forward" else self._of_kept(frame, owner, func, call, given, depth)
             if kept is not None:
                 return kept
-            target = owner if func.attr == "forward" else self._value_of_attribute(owner, func.attr)
+            target = owner if func.attr == "forward" else self._value_of_attribute(owner, func)
             if not target.path:  # what the object was given
                 target = _Value(path=f"{owner.path}.{func.attr}")
         elif isinstance(func, ast.Call) and (self._tree.qualified(func.func) or "").startswith("torch.nn."):

@@ -25,10 +25,10 @@ HOST = builtin_names(makes=("number", "text", "numbers", "container", "tuple", "
 """Builtins whose results are no tensors."""
 
 
-def loss_called(tree: Tree, func: ast.expr) -> str:
+def loss_called(tree: Tree, func: ast.expr, *, as_made: bool = False) -> str:
     """The function computed by a loss object of torch that the script makes and calls: `criterion = nn.MSELoss()`.
 
-    "" if the name or the attribute may be something else.
+    "" if the name or the attribute may be something else, and with `as_made` if the object is made with arguments.
     """
     if not isinstance(func, (ast.Name, ast.Attribute)):
         return ""
@@ -37,6 +37,8 @@ def loss_called(tree: Tree, func: ast.expr) -> str:
     values = [tree.assigned[target] for target in stores if target in tree.assigned]
     given = isinstance(func, ast.Name) and any(a.arg == name for a in tree.of(ast.arg))
     if given or not stores or len(values) != len(stores) or tree.methods(name):
+        return ""
+    if as_made and any(isinstance(v, ast.Call) and (v.args or v.keywords) for v in values):
         return ""
     classes = {tree.qualified(v.func) or "" if isinstance(v, ast.Call) else "" for v in values}
     module, _, last = classes.pop().rpartition(".") if len(classes) == 1 else ("", "", "")

@@ -268,6 +268,8 @@ class NetworkUses:
                 self._argument(call, top, depth, self._network)
         elif not path and (isinstance(outer, ast.Compare) or self._asks_object(top)):
             pass
+        elif self._structure and not path and isinstance(outer, ast.Assign) and self._is_ours(outer):
+            self._renamed(outer.targets[0].id, depth)  # type: ignore[attr-defined]
         elif isinstance(outer, (ast.Assign, ast.AnnAssign, ast.NamedExpr)):
             raise Changed(f"line {node.lineno} gives {ast.unparse(top)} another name")
         elif self._structure and not path and isinstance(outer, ast.IfExp) and outer.test is not top:
@@ -282,6 +284,19 @@ class NetworkUses:
                 self._argument(call, top, depth, self._network)
             elif not (isinstance(call, ast.Call) and self._only_reads(call)) and path[-1] not in ("device", "dtype"):
                 raise Changed(f"{text} for more than its values")
+
+    def _is_ours(self, stmt: ast.Assign) -> bool:
+        """Whether a statement only binds one variable of the training scope."""
+        plain = len(stmt.targets) == 1 and isinstance(stmt.targets[0], ast.Name)
+        return plain and stmt in statements(self._roles.scope.body)
+
+    def _renamed(self, name: str, depth: int) -> None:
+        """Check all uses of another name for a network, whatever else names of the same spelling mean."""
+        if depth > DEEP or name in self._tree.declared:
+            raise Changed(f"the network is {name}, too, which functions may bind")
+        for node in self._tree.of(ast.Name) if self._once(name, self._roles.scope, "renamed") else ():
+            if node.id == name and isinstance(node.ctx, ast.Load):
+                self._use_of_network(node, depth + 1)
 
     def _asks(self, value: ast.AST) -> bool:
         """Whether code only tests if a value is true; `+value` may be the value itself."""
