@@ -114,6 +114,17 @@ NOOPS = [
         also=UPDATE,
     ),
     NoOp(
+        "gradients are cleared above the minibatches",
+        {
+            **PLAIN,
+            "optimize": edited("optimize", "optimizer.zero_grad()\n", ""),
+            "before_loop": "optimizer.zero_grad()",
+        },
+        "line {line} clears the gradients, and is not in update()",
+        at="optimizer.zero_grad()",
+        also=UPDATE,
+    ),
+    NoOp(
         "the rate is a float that changes",
         {**{k: v for k, v in PLAIN.items() if k != "anneal"}, "before_loop": "kept = [optimizer]"},
         "line {line} uses [optimizer], which may reach the parameters",

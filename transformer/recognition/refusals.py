@@ -187,7 +187,7 @@ def no_training_loop(tree: Tree, env_steps: Sequence[ast.Call], optimizer_steps:
             f"{ast.unparse(called.func)}() seems to step the optimizer on line {opt.lineno}{_unclear(tree, called)}",
             wanted_form(tree),
         )
-    env = max(env_steps, key=lambda step: len(tree.loops_around(step)))  # not that of an evaluation
+    env = max(env_steps, key=lambda step: _looks_like_the_rollouts(tree, step))
     here, there = (getattr(tree.scope_of(n), "name", "the module") for n in (env, opt))
     if here != there:
         return at(
@@ -198,6 +198,12 @@ def no_training_loop(tree: Tree, env_steps: Sequence[ast.Call], optimizer_steps:
             wanted_form(tree),
         )
     return at(env, "LC004", f"the environment step here and the optimizer step on line {opt.lineno} share no loop")
+
+
+def _looks_like_the_rollouts(tree: Tree, step: ast.Call) -> tuple[bool, bool, int]:
+    """Greater for a step of an environment by its name than for an agent's, a wrapper's own, or an evaluation's."""
+    within = getattr(tree.scope_of(step), "name", "")
+    return within not in ("step", "reset"), "env" in ast.unparse(step.func).lower(), len(tree.loops_around(step))
 
 
 def _known_kind(tree: Tree, env_steps: Sequence[ast.Call]) -> Diagnostic | None:
