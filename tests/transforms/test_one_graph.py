@@ -601,6 +601,81 @@ def test_gradients_that_are_left_for_others(after: str) -> None:
     assert "uses gradients outside of the minibatch too" in step.outcome.reason
 
 
+CLAMPED = "for p in agent.parameters():\n    p.grad.data.clamp_(-1, 1)\n"
+STEP = "optimizer.step()"
+
+
+def clamped(loop: str, **parts: str) -> dict[str, str]:
+    return {**PLAIN, "optimize": edited("optimize", STEP, f"{loop}{STEP}"), **parts}
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        CLAMPED,
+        CLAMPED.replace(".data", ""),
+        CLAMPED.replace("    p.grad", "    if p.grad is not None:\n        p.grad"),
+        CLAMPED.replace("clamp_(-1, 1)", "mul_(0.5)"),
+        "for one in agent.parameters():\n    one.grad.clip_(min=-1, max=+1)\n",
+    ],
+)
+def test_a_loop_over_gradients_that_changes_each_by_itself(loop: str) -> None:
+    step = turn("one-graph", script(clamped(loop)), UPDATE)
+    assert isinstance(step.outcome, Applied), step.outcome
+
+
+@pytest.mark.parametrize(
+    ("loop", "reason"),
+    [
+        (CLAMPED.replace("clamp_(-1, 1)", "normal_()"), "uses single gradients"),
+        (CLAMPED.replace("clamp_(-1, 1)", "requires_grad_(False)"), "uses single gradients"),
+        (CLAMPED.replace("clamp_(-1, 1)", "add_(p)"), "uses single gradients"),
+        (CLAMPED.replace("clamp_(-1, 1)", "clamp_(-1, kept.pop())"), "uses single gradients"),
+        (CLAMPED + "    print(p.grad.sum())\n", "uses single gradients"),
+        (CLAMPED.replace("p.grad.data", "q.grad"), "uses single gradients"),
+        (CLAMPED.replace("agent.parameters()", "(p for p in agent.parameters())"), "uses single gradients"),
+        (CLAMPED + "else:\n    print(1)\n", "uses single gradients"),
+        (CLAMPED.replace("agent", "agent.critic").replace("p.", "p."), ""),
+        (CLAMPED.replace("agent", "other"), "may clip gradients"),
+    ],
+)
+def test_a_loop_over_gradients_that_does_more(loop: str, reason: str) -> None:
+    further = {"copy": "other = Agent().to(device)"} if "other" in loop else {}
+    step = turn("one-graph", script(clamped(loop, **further)), UPDATE)
+    assert isinstance(step.outcome, Skipped if reason else Applied), step.outcome
+    assert not reason or reason in step.outcome.reason
+
+
+MADE_OF_TWO = "optimizer = optim.Adam([*agent.parameters(), *extra.parameters()], lr=args.learning_rate)"
+
+
+@pytest.mark.parametrize(
+    ("cleared", "parts", "applies"),
+    [
+        ("agent.zero_grad()", {}, True),
+        ("same.zero_grad()", {"copy": "same = agent"}, True),
+        ("agent.critic.zero_grad()", {}, False),
+        ("other.zero_grad()", {"copy": "other = Agent().to(device)"}, False),
+        (
+            "agent.zero_grad()",
+            {"optimizer": "optimizer = optim.Adam(agent.critic.parameters(), lr=args.learning_rate)"},
+            False,
+        ),
+        (
+            "agent.zero_grad()",
+            {"optimizer": f"extra = nn.Linear(2, 2)\n{MADE_OF_TWO}"},
+            False,
+        ),
+    ],
+    ids=["its network", "another name", "a part", "another network", "a part is held", "more is held"],
+)
+def test_gradients_that_the_network_clears(cleared: str, parts: dict[str, str], applies: bool) -> None:
+    source = script({**PLAIN, "optimize": edited("optimize", "optimizer.zero_grad()", cleared), **parts})
+    step = turn("one-graph", source, UPDATE)
+    assert isinstance(step.outcome, Applied) is applies, step.outcome
+    assert not applies or "zero_grad()" in step.after
+
+
 METHODS = (Path(__file__).parent.parent.parent / "fixtures" / "in_methods.py").read_text(encoding="utf-8")
 CLASSY = ("inline", "flags", "tensor-lr", "update", "one-graph")
 """The transforms that apply to a class that is not dissolved."""

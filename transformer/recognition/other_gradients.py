@@ -6,8 +6,9 @@ import ast
 from collections.abc import Collection, Iterator
 
 from transformer.dataflow.access import access
+from transformer.facts.libraries import module_methods
 from transformer.facts.python import TAKES_VALUES
-from transformer.facts.torch_api import NO_GRAPH, of_parameters
+from transformer.facts.torch_api import NO_GRAPH, names, of_parameters
 from transformer.recognition.roles import Optimizer, Roles
 from transformer.syntax.options import holds_options
 from transformer.syntax.query import calls_method, children, first_parameter, names_in, pairwise, statements, walk
@@ -15,6 +16,38 @@ from transformer.syntax.tree import Tree
 
 NORMS = frozenset(name.rpartition(".")[2] for name in of_parameters(of="gradients"))
 """Functions of torch that read or change gradients."""
+CHANGING = names("tensor", memory="in place", draws=False) - module_methods(sets="learning")
+"""Methods that change a gradient's values."""
+
+
+def clipping(tree: Tree, update: ast.AST) -> Iterator[tuple[ast.Call | ast.For, ast.expr | None]]:
+    """Where an update changes gradients by torch's functions, or each by itself, and the parameters that have them.
+
+    The latter is `for p in net.parameters(): p.grad.data.clamp_(-1, 1)`, as in PyTorch's first DQN tutorial.
+    """
+    for node in walk(update):
+        if isinstance(node, ast.Call) and "clip_grad" in ast.unparse(node.func):
+            given = [*node.args[:1], *(k.value for k in node.keywords if k.arg == "parameters")]
+            yield node, given[0] if given else None
+        elif isinstance(node, ast.For) and _changes_each(tree, node):
+            yield node, node.iter
+
+
+def _changes_each(tree: Tree, loop: ast.For) -> bool:
+    """Whether a loop over a network's parameters only changes each gradient in place, by numbers, if there is one."""
+    body, name, iterated = loop.body, loop.target, loop.iter
+    plain = calls_method(iterated, "parameters") and not (iterated.args or iterated.keywords)
+    if not plain or not isinstance(name, ast.Name) or loop.orelse or len(body) != 1:
+        return False
+    grad = f"{name.id}.grad"
+    stmt = body[0]
+    if isinstance(stmt, ast.If) and ast.unparse(stmt.test) == f"{grad} is not None" and len(stmt.body) == 1:
+        stmt = stmt.body[0] if not stmt.orelse else stmt
+    call = stmt.value if isinstance(stmt, ast.Expr) else None
+    if not calls_method(call, *CHANGING) or ast.unparse(call.func.value) not in (grad, f"{grad}.data"):
+        return False
+    given = [*call.args, *(k.value for k in call.keywords)]
+    return all(isinstance(a.operand if isinstance(a, ast.UnaryOp) else a, ast.Constant) for a in given)
 
 
 def outside(roles: Roles, updates: Collection[ast.FunctionDef], optimizer: Optimizer) -> ast.Attribute | None:

@@ -461,8 +461,9 @@ def _plain_update(roles: Roles, function: ast.FunctionDef) -> list[_Pass]:
         Skip: there are other calls, or calls with arguments, or something else touches the gradients.
     """
     tree, calls = roles.tree, list[ast.Call]()
+    known = {n for clipped, _ in other_gradients.clipping(tree, function) for n in walk(clipped)}
     for node in walk(function):
-        if isinstance(node, ast.Attribute) and node.attr == "grad":
+        if isinstance(node, ast.Attribute) and node.attr == "grad" and node not in known:
             raise Skip(f"line {node.lineno} uses single gradients")
         if isinstance(node, (ast.Name, ast.Attribute)) and "torch.distributed" in (tree.qualified(node) or ""):
             raise Skip(f"line {node.lineno} talks to other processes")
@@ -487,7 +488,7 @@ def _plain_update(roles: Roles, function: ast.FunctionDef) -> list[_Pass]:
         if not isinstance(stmt, ast.Expr) or not (stmt in function.body or _is_decided(roles, function, stmt)):
             raise Skip(f"line {call.lineno} is not a statement of its own that always runs")
     for one in passes:
-        _check_pass(tree, one, passes)
+        _check_pass(roles, one, passes)
     return passes
 
 
@@ -539,15 +540,15 @@ def _overlapping(calls: list[ast.Call]) -> list[_Pass]:
     return found if len(begun) == len(stepped) else []
 
 
-def _check_pass(tree: Tree, one: _Pass, passes: Sequence[_Pass]) -> None:
+def _check_pass(roles: Roles, one: _Pass, passes: Sequence[_Pass]) -> None:
     """The optimizers that step are those whose gradients are cleared, under one condition; nothing is between losses.
 
     Raises:
         Skip: it is not so.
     """
-    cleared = [ast.unparse(receiver(call)) for call in one.zero_grads]
+    tree, cleared = roles.tree, [_cleared(roles, call) for call in one.zero_grads]
     for calls in (one.zero_grads, one.again):
-        names = [ast.unparse(receiver(call)) for call in calls]
+        names = [_cleared(roles, call) for call in calls]
         for name, call in zip(names, calls, strict=True):
             if name not in one.optimizers or names.count(name) > 1:
                 raise Skip(
@@ -568,6 +569,14 @@ def _check_pass(tree: Tree, one: _Pass, passes: Sequence[_Pass]) -> None:
             f"between the backward passes on line {one.backwards[0].lineno} and "
             f"line {one.backwards[-1].lineno} stands something else"
         )
+
+
+def _cleared(roles: Roles, call: ast.Call) -> str:
+    """The optimizer whose gradients a call clears: by `optimizer.zero_grad()`, or by that of its whole network."""
+    cleared = receiver(call)
+    held = (o for o in roles.optimizers if kept_optimizers.holds_network(roles, o, cleared))
+    named = any(o.name == ast.unparse(cleared) for o in roles.optimizers)
+    return ast.unparse(cleared) if named else next((o.name for o in held), ast.unparse(cleared))
 
 
 def _apart(tree: Tree, one: _Pass) -> bool:
@@ -601,21 +610,18 @@ def _also_clipped(roles: Roles, function: ast.FunctionDef, passes: list[_Pass], 
         Skip: it may clip others, or the parameters cannot be written above the training loop.
     """
     also: dict[str, None] = {}
-    for node in walk(function):
-        if not isinstance(node, ast.Call) or "clip_grad" not in ast.unparse(node.func):
-            continue
+    for node, clipped in other_gradients.clipping(roles.tree, function):
         ones = [p for p in passes if p.steps and p.backwards[-1].lineno < node.lineno < p.steps[-1].lineno]
         own = [o for o in roles.optimizers if any(o.name in one.optimizers for one in ones)]
-        given = [*node.args[:1], *(k.value for k in node.keywords if k.arg == "parameters")]
-        held = other_gradients.held_by(roles, given[0], own) or kept_optimizers.holds(roles, own, given[0])
-        if ones and given and held:
-            continue
-        if not ones or not given or not alone:
+        if ones and clipped is not None:
+            if other_gradients.held_by(roles, clipped, own) or kept_optimizers.holds(roles, own, clipped):
+                continue
+        if not ones or clipped is None or not alone or isinstance(node, ast.For):
             raise Skip(f"line {node.lineno} may clip gradients of several optimizers")
         local = scope_access(function.body).binds | set(parameters(function))
-        if names_in(given) & (roles.variant | local):
+        if names_in([clipped]) & (roles.variant | local):
             raise Skip(f"line {node.lineno} may clip gradients that the optimizer does not use")
-        also[roles.tree.text(given[0])] = None
+        also[roles.tree.text(clipped)] = None
     if len(also) > 1:
         raise Skip("different sets of parameters are clipped, some of which the optimizer may not hold")
     return next(iter(also), "")
@@ -670,8 +676,8 @@ def _check_optimizer(
     if restructured and "." not in name:
         raise Skip(restructured)
     if restructured or (floats and "." in name):
-        calls = [n for u in updates for n in walk(u) if isinstance(n, ast.Call)]
-        exact = sum(calls_method(c, "backward") for c in calls) > 1 or any("clip_grad" in ast.unparse(c) for c in calls)
+        several = sum(calls_method(n, "backward") for u in updates for n in walk(u)) > 1
+        exact = several or any(True for u in updates for _ in other_gradients.clipping(roles.tree, u))
         for one in made:
             why = kept_optimizers.obstacle(roles, one, updates, exact=exact, harmless=switches)
             if why is not None:

@@ -143,17 +143,18 @@ def _used_outside(roles: Roles, optimizer: Optimizer, within: Collection[ast.AST
 
 
 def holds(roles: Roles, optimizers: Collection[Optimizer], clipped: ast.expr) -> bool:
-    """Whether the parameters of a network, `net.parameters()`, are those that one of the optimizers was given as a
-    whole, whatever the network is called there."""
-    world = roles.get(World)
-    asked = _network(clipped)
-    wanted = world.of(asked) if asked is not None else frozenset()
-    if len(wanted) != 1 or not world.is_single(next(iter(wanted))):
-        return False
-    given = (
-        v for o in optimizers for v in (*o.call.args[:1], *(k.value for k in o.call.keywords if k.arg == "params"))
-    )
-    return any(network is not None and world.of(network) == wanted for network in map(_network, given))
+    """Whether the parameters of a network, `net.parameters()`, are those that one of the optimizers was given."""
+    network = _network(clipped)
+    return network is not None and any(holds_network(roles, optimizer, network) for optimizer in optimizers)
+
+
+def holds_network(roles: Roles, optimizer: Optimizer, network: ast.expr) -> bool:
+    """Whether an optimizer was given all parameters of a network, and no others, whatever it is called there."""
+    world, call = roles.get(World), optimizer.call
+    wanted = world.of(network)
+    given = [*call.args[:1], *(k.value for k in call.keywords if k.arg == "params")]
+    held = _network(given[0]) if len(given) == 1 else None
+    return held is not None and len(wanted) == 1 and world.of(held) == wanted and world.is_single(next(iter(wanted)))
 
 
 def _network(value: ast.expr) -> ast.expr | None:
