@@ -110,7 +110,8 @@ def run(
             other = recorded(converted, flags)
         except (RunFailed, OSError) as failed:
             return f"{STOPS}: {failed}"
-        differences = compare(original, without_options(other, added_options(text, converted), on=bool(flags)))
+        added = added_options(text, converted, path)
+        differences = compare(original, without_options(other, added, on=bool(flags)))
         return str(differences[0]) if differences else ""
 
     with environment(path, root, text, setting, packages):

@@ -14,19 +14,19 @@ from transformer.syntax.query import parse
 from transformer.verify.recording import Print, Recording
 
 
-def added_options(script: Path, original: str, converted: str) -> frozenset[str]:
+def added_options(original: str, converted: str, script: Path | None = None) -> frozenset[str]:
     """Names of the arguments that the converted script has, and neither the original nor a local file that it imports.
 
     Args:
-        script: where the original is.
-        original: its text.
+        original: the text of the original.
         converted: the text of the converted script.
+        script: where the original is; None if it imports no local file.
 
     Raises:
         SyntaxError: one of them is not Python.
     """
     found = _options(converted) - _options(original)
-    for content in reached_files(script, original.encode()).values() if found else ():
+    for content in reached_files(script, original.encode()).values() if found and script else ():
         with suppress(SyntaxError, ValueError):  # a file that a run does not import
             found -= _options(content.decode())
     return found

@@ -120,7 +120,7 @@ class _Ranks:
         script = self._task.original.script
         before = self._task.original.source or script.read_text(encoding="utf-8")
         recording = self._record(name, 1)
-        recording = without_options(recording, added_options(script, before, self._task.converted), on=False)
+        recording = without_options(recording, added_options(before, self._task.converted, script), on=False)
         return recorded_check(name, self._original, recording, compare(self._original, recording))
 
     def _alike(self, name: str) -> Check:

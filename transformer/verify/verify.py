@@ -668,7 +668,7 @@ class _Comparison:
             except RunFailed as failure:
                 return self._crashed(name, failure)
             converted = without_options(
-                converted, added_options(run.script, self._before, run.source or self._before), on=name in EAGER
+                converted, added_options(self._before, run.source or self._before, run.script), on=name in EAGER
             )
             differences = compare(original, converted)
             if differences:
@@ -700,7 +700,7 @@ class _Comparison:
             except RunFailed as failure:
                 return self._crashed(name, failure)
             other = other_run()
-            added = added_options(self._task.original.script, self._before, self._task.converted)
+            added = added_options(self._before, self._task.converted, self._task.original.script)
             logs = (replace(log, prints=lines_without_options(log.prints, added, on=True)) for log in lockstep.logs)
             runs = zip((original, *original.peers), (other, *other.peers), logs, strict=True)
             return lockstep_check(name, lockstep, [compare_first_log(*of_rank) for of_rank in runs])
