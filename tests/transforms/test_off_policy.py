@@ -77,6 +77,24 @@ def test_acting_with_layers(parts: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("shown", "applies"),
+    [
+        ("torch.argmax(q_values, dim=1)", True),
+        ("torch.detach(q_values)", True),
+        ("torch.isnan(q_values)", True),
+        ("torch.max(q_values, 1)[0]", False),
+        ("torch.mean(q_values, 1)", False),
+        ("torch.argmax(dim=1, input=q_values)", False),  # no positional argument: not looked into
+        ("numpy.argmax(q_values)", False),
+    ],
+)
+def test_acting_where_a_function_makes_a_tensor_without_a_graph(shown: str, applies: bool) -> None:
+    act = f"q_values = q_network(torch.Tensor(obs).to(device))\nprint({shown})\n"
+    step = turn("acting", replay(act=f"{act}actions = 2 * torch.argmax(q_values, 1).numpy() - 1"))
+    assert isinstance(step.outcome, Applied) is applies, step.outcome
+
+
+@pytest.mark.parametrize(
     ("parts", "why"),
     [
         (network(IMAGES.replace("stride=1", "groups=1")), "makes nn.Conv2d()"),

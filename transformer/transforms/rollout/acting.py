@@ -8,7 +8,7 @@ import re
 from transformer.dataflow.access import access
 from transformer.dataflow.own_compiling import own_compiling
 from transformer.facts.libraries import library_does, role
-from transformer.facts.torch_api import NO_GRAPH
+from transformer.facts.torch_api import NO_GRAPH, names
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import statements
@@ -116,8 +116,8 @@ def _check_use(roles: Roles, stmt: ast.stmt) -> None:
             raise Skip(f"the results of line {stmt.lineno} may be used for more than their values")
         if not all(isinstance(n, (ast.Name, ast.Tuple, ast.Starred)) for n in stmt.targets):
             raise Skip(f"line {stmt.lineno} keeps its result in an object")
-    names = () if numbers else access(stmt).binds
-    if (held := roles.get(Graphs).seen(names, [stmt], in_place=True)) is not None:
+    bound = () if numbers else access(stmt).binds
+    if (held := roles.get(Graphs).seen(bound, [stmt], in_place=True)) is not None:
         raise Skip(f"line {held.lineno or stmt.lineno} {held.what}")
 
 
@@ -126,7 +126,7 @@ def _leaves_numbers(roles: Roles, stmt: ast.Assign, depth: int) -> bool:
     tree, bound = roles.tree, access(stmt).binds
     if not all(isinstance(n, (ast.Name, ast.Tuple, ast.Starred)) for n in stmt.targets) or not depth:
         return False
-    if becomes_numbers(stmt.value):
+    if becomes_numbers(stmt.value) or _has_no_graph(roles, stmt.value):
         return True
     for node in tree.nodes:
         if not isinstance(node, ast.Name) or node.id not in bound or not isinstance(node.ctx, ast.Load):
@@ -156,8 +156,16 @@ def becomes_numbers(node: ast.AST) -> bool:
     return False
 
 
+def _has_no_graph(roles: Roles, node: ast.AST) -> bool:
+    """Whether a node is a call of a function of torch whose result has no graph: `torch.argmax(values, dim=1)`."""
+    name = roles.tree.qualified(node.func) or "" if isinstance(node, ast.Call) else ""
+    return name.startswith("torch.") and name.removeprefix("torch.") in names("torch", graph=False)
+
+
 def _takes(roles: Roles, outer: ast.AST, name: ast.Name) -> bool:
     """Whether a chain of calls turns a name, or a torch function's result for it, into numbers."""
+    if _has_no_graph(roles, outer):
+        return name in outer.args  # type: ignore[attr-defined]
     if not becomes_numbers(outer):
         return False
     inner = outer
