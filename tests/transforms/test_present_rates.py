@@ -25,6 +25,15 @@ SCHEDULER = "scheduler = optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, 5)"
 KEPT = {
     "its state is kept": {"report": "kept = optimizer.state_dict()\nprint(kept['param_groups'][0]['lr'])"},
     "it is printed": {"report": "print(optimizer)"},
+    "unknown code gets the rate": {
+        "third_party": "import wandb",
+        "report": "wandb.log({'rate': optimizer.param_groups[0]['lr']})\nprint(optimizer)",
+    },
+    "another file's network": {
+        "third_party": "from networks import judge",
+        "optimize": PARTS["optimize"].replace("loss.backward()", "print(judge(loss.detach()))\nloss.backward()"),
+        "report": "print(optimizer)",
+    },
     "a function keeps its state": {
         "functions": "def states_of(opt):\n    return opt.state_dict()\n\n\n",
         "report": "kept = states_of(optimizer)",

@@ -509,3 +509,33 @@ def test_locals_above_a_network_do_not_show_it() -> None:
     body = "outside.show(locals())\n    net = nn.Linear(2, 2)\n    return net\n\n\nmake()\n"
     world, made = world_of(f"import outside\nimport torch.nn as nn\n\n\ndef make():\n    {body}")
     assert world.is_known(world.of(made))
+
+
+@pytest.mark.parametrize(
+    ("line", "known"),
+    [
+        ("outside.log(optimizer.param_groups[0]['lr'])", True),
+        ("for group in optimizer.param_groups:\n    outside.log({'rate': group['lr']})", True),
+        ("rate = optimizer.param_groups[0]['lr']\noutside.log(rate)\nrate *= 2", True),
+        ("outside.log(optimizer.param_groups[0])", False),
+        ("outside.log(optimizer.param_groups)", False),
+        ("outside.log(optimizer.param_groups[0]['params'])", False),
+        ("outside.log(optimizer.param_groups[0][outside.key])", False),
+    ],
+)
+def test_the_rate_of_an_optimizer_is_a_number(line: str, known: bool) -> None:
+    made = "net = nn.Linear(2, 2)\noptimizer = torch.optim.Adam(net.parameters(), lr=0.1)\n"
+    tree = Tree(f"import outside\nimport torch\nfrom torch import nn\n\n{made}{line}\n")
+    world = World(Roles(tree, History()))
+    call = next(n for n in tree.of(ast.Call) if ast.unparse(n.func) == "torch.optim.Adam")
+    assert world.is_known(world.of(call)) is known
+
+
+def test_the_rate_of_an_optimizer_may_be_a_tensor_that_it_was_given() -> None:
+    made = "rate = torch.tensor(0.1)\nnet = nn.Linear(2, 2)\noptimizer = torch.optim.Adam(net.parameters(), lr=rate)\n"
+    for given in ("", "optimizer.param_groups[0]['lr'] = rate\n"):
+        start = made.replace("lr=rate", "lr=0.1") if given else made
+        tree = Tree(f"import torch\nfrom torch import nn\n\n{start}{given}read = optimizer.param_groups[0]['lr']\n")
+        world = World(Roles(tree, History()))
+        call = next(n for n in tree.of(ast.Call) if ast.unparse(n.func) == "torch.tensor")
+        assert world.named("read") >= world.of(call), given

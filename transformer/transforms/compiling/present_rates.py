@@ -49,8 +49,9 @@ def obstacle(roles: Roles, optimizer: Optimizer, updates: Collection[ast.Functio
     if not world.is_known(made):
         return "code that is not known may have it"
     run = world.nodes_run(updates)
-    if run is None:
-        return f"{next(iter(updates)).name}() runs code that is not known"
+    if run is None:  # code of other files, which does not have it, but may call methods of what it is given
+        methods = (m for cls in tree.of(ast.ClassDef) for m in cls.body if m is not roles.scope)
+        run = [*roles.reached([*updates, *methods])]
     seeing, attribute = world.with_library_objects(made), last_written(optimizer.stmt.targets[0])
     for node in dict.fromkeys([*run, *roles.reached([*roles.called_unseen, *tree.of(ast.AsyncFunctionDef)])]):
         if _is_of_group(node) or (

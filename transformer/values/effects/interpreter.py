@@ -754,6 +754,11 @@ class Interpreter:
                 entry = self.heap.thing("tensor", thing.node, thing.context, ast.unparse(node.slice))
                 self.heap.put((thing, ITEMS), [entry], node)
                 found |= {entry, *(t for t in self.heap.reach(self.heap.get((thing, INSIDE))) if t.kind in MEMORY)}
+            elif thing.name.startswith("torch.optim.") and getattr(node.slice, "value", None) == "lr":
+                # A number, if the optimizer was not given a tensor for it
+                held = self.heap.get((thing, INSIDE)) | self.heap.get((thing, ITEMS))
+                plain = [t for t in held if t.kind in (*MEMORY, *python.CONTAINERS, "unknown")]
+                found |= {t for t in self.heap.reach(plain) if t.kind in (*MEMORY, "unknown")}
             else:
                 found |= self._items(frozenset([thing]), node)
                 if thing.kind == "instance":
