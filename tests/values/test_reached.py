@@ -351,3 +351,60 @@ def test_a_network_that_an_object_is_given(change: tuple[str, str], missed: str 
     else:
         assert isinstance(outcomes["one-graph"], Skipped)
         assert f"{missed}, with which it is computed" in outcomes["one-graph"].reason
+
+
+HEAD = "class Head({base}):\n    def log_probs(self, actions):\n        return {value}\n\n\nclass Net("
+LOG = "super().log_prob(actions)"
+
+
+def own_distribution(value: str, base: str = "Categorical", further: str = "", called: str = "log_probs") -> str:
+    code = OWN.replace("class Net(", HEAD.format(base=base, value=value), 1).replace(
+        "class Net(", f"{further}class Net(", 1
+    )
+    code = code.replace("dist = Categorical(logits=self.actor(x))", "dist = Head(logits=self.actor(x))")
+    code = code.replace("return dist.log_prob(a), self", f"return dist.{called}(a), self")
+    return code.replace("adv[idx]).mean()", "adv[idx]).mean() + value")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"value": LOG},
+        {"value": f"{LOG}.unsqueeze(-1).squeeze(-1)"},
+        {"value": "self.log_prob(actions)"},
+        {"value": LOG, "called": "log_prob"},
+        {"value": "self.scaled(actions)\n\n    def scaled(self, x):\n        return super().log_prob(x) * 1.0"},
+        {"value": LOG, "further": "class Other(Head):\n    pass\n\n\n"},
+    ],
+)
+def test_a_distribution_of_the_files_own_class(given: dict[str, str]) -> None:
+    outcomes = {step.transform.name: step.outcome for step in convert(own_distribution(**given)).steps}
+    assert isinstance(outcomes["one-graph"], Applied), outcomes["one-graph"]
+
+
+@pytest.mark.parametrize(("value", "missed"), [(LOG, True), (f"{LOG}.detach()", False), ("self.entropy()", True)])
+def test_a_loss_that_leaves_out_what_an_own_distribution_computed(value: str, missed: bool) -> None:
+    code = own_distribution(value).replace(
+        "loss = -((log - logs[idx]).exp() * adv[idx]).mean() + value", "loss = value"
+    )
+    code = code.replace("total += value.item()", "total += log.sum().item()")
+    outcomes = {step.transform.name: step.outcome for step in convert(code).steps}
+    assert isinstance(outcomes["one-graph"], Skipped) is missed, outcomes["one-graph"]
+    assert not missed or "net.actor" in outcomes["one-graph"].reason
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"value": f"{LOG}\n\n    def __init__(self, logits):\n        super().__init__(logits=logits.detach())"},
+        {"value": f"{LOG}\n\n    @property\n    def best(self):\n        return self.probs.detach()"},
+        {"value": LOG, "further": "Head.log_probs = lambda self, x: x * 1.0\n\n\n"},
+        {"value": LOG, "further": "Head = Categorical\n\n\n"},
+        {"value": LOG, "further": "class Head(Categorical):\n    pass\n\n\n"},
+        {"value": LOG, "base": "Categorical, object"},
+    ],
+    ids=["a constructor", "a property", "a method that is set", "bound again", "defined again", "another base"],
+)
+def test_a_distribution_that_may_do_more(given: dict[str, str]) -> None:
+    outcomes = {step.transform.name: step.outcome for step in convert(own_distribution(**given)).steps}
+    assert isinstance(outcomes["one-graph"], Skipped), outcomes["one-graph"]

@@ -24,6 +24,7 @@ from transformer.syntax.options import holds_options
 from transformer.syntax.query import (
     bind_arguments,
     calls_method,
+    first_parameter,
     is_none,
     names_in,
     parameters,
@@ -810,8 +811,13 @@ class _Way:
         if called:
             return self._of_library(called, call, given)
         if isinstance(func, ast.Name) and func.id not in frame.values:
+            own = self._distribution_of(frame) if func.id == "super" and not given else None
+            if own is not None:
+                return replace(own, cls=None)  # with the methods of torch's class
             if self._tree.names.builtin(func):
                 return self._builtin(func.id, given)
+            if (cls := self._tree.classes.get(func.id)) is not None and self._is_distribution(cls):
+                return replace(_joined(given), cls=cls)
             if func.id == history.sampler:
                 return PLAIN
             function = self._tree.helper_called(call)
@@ -824,6 +830,9 @@ class _Way:
                 raise _Unknown(f"it is not known which function {func.id}() is on line {call.lineno}")
         if isinstance(func, ast.Attribute):
             owner = self._value(frame, func.value, depth)
+            own_method = self._method_named(owner.cls, func.attr) if owner.cls and not owner.path else None
+            if own_method is not None:
+                return self._followed(frame, own_method, call, owner, depth)
             if not owner.path:
                 return self._of_value(frame, owner, func, given)
             if func.attr in ("parameters", "named_parameters", "state_dict", "train", "eval", "size", "children"):
@@ -842,6 +851,28 @@ class _Way:
         else:
             target = self._value(frame, func, depth)
         return self._of_object(frame, target, call, given, depth)
+
+    def _distribution_of(self, frame: _Frame) -> _Value | None:
+        """The object of the running method, if it is a distribution of a class of this file."""
+        own = frame.values.get(first_parameter(frame.function) or "")
+        return own if own is not None and own.cls is not None and not own.path else None
+
+    def _is_distribution(self, cls: ast.ClassDef) -> bool:
+        """Whether a class only adds plain methods to distributions of torch, as those in which heads are often kept."""
+        tree, lineage = self._tree, self._tree.lineage(cls)
+        bases = [
+            tree.qualified(base) or "" for one in lineage for base in one.bases if unparse(base) not in tree.classes
+        ]
+        plain = all(
+            isinstance(stmt, ast.FunctionDef) and not (stmt.decorator_list or stmt.name.startswith("_"))
+            for one in lineage
+            for stmt in one.body
+            if not isinstance(stmt, (ast.Pass, ast.Expr))
+        )
+        names = {one.name for one in lineage}
+        replaced = any(unparse(node.value) in names for node in tree.attributes_set()) or names & tree.rebound
+        found = bool(bases) and all(base.startswith("torch.distributions.") for base in bases)
+        return found and plain and not replaced and not any(one.keywords or one.decorator_list for one in lineage)
 
     def _of_kept(
         self, frame: _Frame, owner: _Value, func: ast.Attribute, call: ast.Call, given: list[_Value], depth: int
