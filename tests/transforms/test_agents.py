@@ -247,11 +247,18 @@ def test_steps_put_together_before_they_are_stored() -> None:
     assert "    agent.judge_optimizer.zero_grad()\n" not in after
 
 
-def test_gradients_that_a_network_clears() -> None:
-    """Only an optimizer's own zero_grad() is known, when traced, to clear what it steps."""
-    _, told = outcome("one-graph", ("        self.judge_optimizer.zero_grad()\n", "        self.judge.zero_grad()\n"))
-    assert isinstance(told, Skipped)
-    assert "clears gradients of another optimizer than agent.judge_optimizer" in told.reason
+@pytest.mark.parametrize("held", [True, False])
+def test_gradients_that_a_network_clears(held: bool) -> None:
+    """It clears those that its optimizer steps, if that holds all of them and no others."""
+    judge = ("        self.judge_optimizer.zero_grad()\n", "        self.judge.zero_grad()\n")
+    other = ("self.judge.parameters(), lr", "[*self.judge.parameters(), *self.actor.parameters()], lr")
+    after, told = outcome("one-graph", judge, *([] if held else [other]))
+    if held:
+        assert isinstance(told, Applied), told
+        assert "judge.zero_grad()" not in after
+    else:
+        assert isinstance(told, Skipped), told
+        assert "clears gradients of another optimizer than agent.judge_optimizer" in told.reason
 
 
 def test_a_name_that_the_update_rebinds() -> None:

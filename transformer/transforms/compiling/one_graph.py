@@ -475,7 +475,8 @@ def _plain_update(roles: Roles, function: ast.FunctionDef) -> list[_Pass]:
         passes = _overlapping(calls) or passes
     if not passes:
         found = ", ".join(c.func.attr for c in calls if isinstance(c.func, ast.Attribute))
-        cleared = [node for node in tree.of(ast.Call) if calls_method(node, "zero_grad") and node not in calls]
+        stepped = {ast.unparse(receiver(c)) for c in calls if roles.is_step(c)}
+        cleared = [c for c in tree.of(ast.Call) if calls_method(c, "zero_grad") and ast.unparse(receiver(c)) in stepped]
         if cleared and "zero_grad" not in found:
             raise Skip(f"line {cleared[0].lineno} clears the gradients, and is not in {function.name}()")
         raise Skip(f"a minibatch must run zero_grad(), backward() and step() once and in this order, but runs {found}")
