@@ -601,6 +601,21 @@ def test_gradients_that_are_left_for_others(after: str) -> None:
     assert "uses gradients outside of the minibatch too" in step.outcome.reason
 
 
+@pytest.mark.parametrize(
+    ("parts", "applies"),
+    [
+        ({"end": "print(agent.critic.extra[0].weight.grad)"}, False),
+        ({"end": "for p in agent.parameters():\n    print(p.grad.norm())"}, False),
+        ({"before_loop": "print([p.grad for p in agent.parameters()])"}, True),
+        ({"end": "print([p.requires_grad for p in agent.parameters()])"}, True),
+    ],
+)
+def test_gradients_that_are_read_when_the_training_has_ended(parts: dict[str, str], applies: bool) -> None:
+    """A parameter that no optimizer holds has one in the original alone."""
+    step = turn("one-graph", script({**PLAIN, **parts}), UPDATE)
+    assert isinstance(step.outcome, Applied) is applies, step.outcome
+
+
 CLAMPED = "for p in agent.parameters():\n    p.grad.data.clamp_(-1, 1)\n"
 STEP = "optimizer.step()"
 

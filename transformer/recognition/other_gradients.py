@@ -53,8 +53,8 @@ def _changes_each(tree: Tree, loop: ast.For) -> bool:
 def outside(roles: Roles, updates: Collection[ast.FunctionDef], optimizer: Optimizer) -> ast.Attribute | None:
     """Where the training loop uses gradients that may be an optimizer's, other than in its updates.
 
-    Code of the training scope above or below the loop does not run during it. A loss is allowed if it has its own
-    optimizer, which clears its gradients before and steps after it, and if this optimizer's updates clear what it
+    Code of the training scope above or below the loop does not run during it, but what is below may read a gradient
+    that no optimizer holds, which only the original has. A loss is allowed if it has its own optimizer, which clears its gradients before and steps after it, and if this optimizer's updates clear what it
     leaves, or it does not depend on this one's parameters, as that of a Lagrange multiplier. Norms of gradients, and
     steps of optimizers without a loss of their own, may use gradients that others have left.
     """
@@ -67,9 +67,11 @@ def outside(roles: Roles, updates: Collection[ast.FunctionDef], optimizer: Optim
         if node in apart or not isinstance(node, ast.Attribute):
             continue
         scope = tree.scope_of(node)
-        if node not in within and (scope is roles.scope or isinstance(scope, ast.Module)):
+        reads = node.attr == "grad" and tree.qualified(node) is None
+        above = node.lineno < roles.outermost.lineno
+        if node not in within and (scope is roles.scope or isinstance(scope, ast.Module)) and (above or not reads):
             continue
-        if node.attr == "grad" and tree.qualified(node) is None:
+        if reads:
             return node
         if node.attr == "backward" and node not in passes:
             return node
