@@ -54,9 +54,10 @@ def outside(roles: Roles, updates: Collection[ast.FunctionDef], optimizer: Optim
     """Where the training loop uses gradients that may be an optimizer's, other than in its updates.
 
     Code of the training scope above or below the loop does not run during it, but what is below may read a gradient
-    that no optimizer holds, which only the original has. A loss is allowed if it has its own optimizer, which clears its gradients before and steps after it, and if this optimizer's updates clear what it
-    leaves, or it does not depend on this one's parameters, as that of a Lagrange multiplier. Norms of gradients, and
-    steps of optimizers without a loss of their own, may use gradients that others have left.
+    that no optimizer holds, which only the original has. A loss is allowed if it has its own optimizer, which clears
+    its gradients before and steps after it, and if this optimizer's updates clear what it leaves, or it does not depend
+    on this one's parameters, as that of a Lagrange multiplier. Norms of gradients, and steps of optimizers without a
+    loss of their own, may use gradients that others have left.
     """
     tree, stepped = roles.tree, {step.func for step in roles.optimizer_steps}
     passes = [n for n in tree.of(ast.Attribute) if n.attr == "backward" and _is_apart(roles, n, optimizer, updates)]
