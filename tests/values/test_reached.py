@@ -408,3 +408,42 @@ def test_a_loss_that_leaves_out_what_an_own_distribution_computed(value: str, mi
 def test_a_distribution_that_may_do_more(given: dict[str, str]) -> None:
     outcomes = {step.transform.name: step.outcome for step in convert(own_distribution(**given)).steps}
     assert isinstance(outcomes["one-graph"], Skipped), outcomes["one-graph"]
+
+
+KEPT = "        self.policy = given\n"
+LEARNS = "        total = agent.learn("
+
+
+@pytest.mark.parametrize(
+    ("made", "trained", "applies"),
+    [
+        ("", "", True),
+        ("        self.other = Net()\n", "        agent.policy, agent.other = agent.other, agent.policy\n", False),
+        ("        self.nets = [given, Net()]\n", "        agent.policy = agent.nets[update % 2]\n", False),
+        (
+            "        self.first, self.other = given, Net()\n",
+            "        agent.policy = agent.other if update % 2 else agent.first\n",
+            False,
+        ),
+        ("        self.old = Net()\n", "        agent.old = copy.deepcopy(agent.policy)\n", True),
+        ("        self.lag = 1\n", "        agent.lag = 2\n", True),
+        ("", "        shown = Net()\n        print(shown.actor.weight.sum().item())\n", True),
+        ("", "        for one in (agent.policy, Net()):\n            print(one.critic.bias.item())\n", True),
+    ],
+    ids=[
+        "none",
+        "exchanged",
+        "of a list",
+        "by a condition",
+        "a copy",
+        "a number",
+        "one more",
+        "a loop",
+    ],
+)
+def test_training_that_sets_an_attribute_to_another_network(made: str, trained: str, applies: bool) -> None:
+    code = OWN.replace("adv[idx]).mean()", "adv[idx]).mean() + value").replace(KEPT, KEPT + made)
+    code = "import copy\n" + code.replace(LEARNS, trained + LEARNS)
+    outcomes = {step.transform.name: step.outcome for step in convert(code).steps}
+    assert isinstance(outcomes["one-graph"], Applied) is applies, outcomes["one-graph"]
+    assert applies or not isinstance(outcomes["compile"], Applied) or "() is not compiled" in str(outcomes["compile"])

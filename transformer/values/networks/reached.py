@@ -26,6 +26,7 @@ from transformer.syntax.query import (
     calls_method,
     first_parameter,
     is_none,
+    last_written,
     names_in,
     parameters,
     root,
@@ -172,6 +173,10 @@ def unreached(
         update: the function.
         backward: the losses of a call that computes gradients of an update; None for all other calls.
     """
+    if (other := _other_network(roles, update)) is not None:
+        sets = f"line {other.lineno} sets {last_written(other)}"
+        why = f"{sets}, so the loss may reach another network than its optimizer holds"
+        return Missed(why, "keep each network under one name")
     open_ways: list[dict[str, bool]] = [{}]
     reaching, empty = set[ast.Call](), set[ast.Call]()
     for _ in range(WAYS):
@@ -194,6 +199,44 @@ def unreached(
         reaching |= way.reaching
         empty |= way.empty
     return Missed("it has too many conditions to tell which parameters the loss reaches", "use fewer conditions")
+
+
+def _other_network(roles: Roles, update: ast.FunctionDef) -> ast.Name | ast.Attribute | None:
+    """Where training sets a name of an update's, or an attribute, to another network, one of which an optimizer holds.
+
+    What a constructor sets of its object is another object's than the one that trains.
+    """
+    tree, world, stored = roles.tree, roles.get(World), dict[str, ast.Name | ast.Attribute]()
+    called = [n for n in tree.of(ast.Call) if getattr(n.func, "id", "") == update.name]
+    used = names_in([*called, update])
+    for node in roles.run_by_training:
+        if not isinstance(node, (ast.Name, ast.Attribute)) or isinstance(node.ctx, ast.Load):
+            continue
+        scope = tree.scope_of(node)
+        if isinstance(node, ast.Name):
+            if node.id in used and isinstance(tree.statement(node), ast.Assign) and scope is roles.scope:
+                stored.setdefault(node.id, node)
+        elif not isinstance(scope, ast.FunctionDef) or (scope.name, unparse(node.value)) != (
+            "__init__",
+            first_parameter(scope),
+        ):
+            stored.setdefault(f".{node.attr}", node)
+    held = world.reach({t for o in roles.optimizers for t in world.of(o.call)}) if stored else frozenset()
+    named = {f".{name.rpartition('.')[2]}" for name in roles.networks if "." in name}
+    reads: tuple[ast.Name | ast.Attribute, ...] = (*tree.of(ast.Name), *tree.of(ast.Attribute)) if stored else ()
+    for read in reads:
+        key = read.id if isinstance(read, ast.Name) else f".{read.attr}"
+        if key not in stored or not isinstance(read.ctx, ast.Load):
+            continue
+        if isinstance(read, ast.Name) and not roles.is_ours(read):
+            continue
+        found = world.of(read)
+        if len(found) == 1 and all(map(world.is_single, found)):
+            continue
+        trained = any(world.is_module_object(t) for t in found & held)
+        if trained or (key in named and not world.is_known(found)):
+            return stored[key]
+    return None
 
 
 def computed_back(call: ast.Call) -> list[ast.expr] | None:
