@@ -34,6 +34,7 @@ from transformer.syntax.query import (
     unparse,
     walk,
 )
+from transformer.values.effects.interpreter import is_class
 from transformer.values.effects.world import World
 from transformer.values.networks.results import loss_called
 
@@ -233,8 +234,8 @@ def _other_network(roles: Roles, update: ast.FunctionDef) -> ast.Name | ast.Attr
         found = world.of(read)
         if len(found) == 1 and all(map(world.is_single, found)):
             continue
-        trained = any(world.is_module_object(t) for t in found & held)
-        if trained or (key in named and not world.is_known(found)):
+        networks = all(world.is_module_object(t) and (t.kind == "instance" or is_class(t.name)) for t in found)
+        if (networks and found & held) or (key in named and not world.is_known(found)):
             return stored[key]
     return None
 
