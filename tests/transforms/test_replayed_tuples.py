@@ -204,7 +204,7 @@ def test_a_function_moves_what_it_is_given(changes: list[tuple[str, str]]) -> No
         [(MADE, MADE + "\nlagging.head = values.head")],
         [(MADE, "values = Values(4, 2)\nlagging = unknown(values)")],
         [(FOLLOWS, "        follow(lagging, values, torch.rand(1))\n")],
-        [(FOLLOWS, "        follow(lagging, values, optimizer.param_groups[0]['lr'])\n")],
+        [(FOLLOWS, "        follow(lagging, values, optimizer.param_groups[0]['params'][0])\n")],
         [("    for t, s in zip(", "    target = target.body\n    for t, s in zip(")],
         [("rate * s.data)\n", "rate * s.data)\n    print(t)\n")],
         [("        t.data.copy_(", "        print(t)\n        t.data.copy_(")],
