@@ -20,7 +20,7 @@ CHANGING = names("tensor", memory="in place", draws=False) - module_methods(sets
 """Methods that change a gradient's values."""
 
 
-def clipping(tree: Tree, update: ast.AST) -> Iterator[tuple[ast.Call | ast.For, ast.expr | None]]:
+def clipping(update: ast.AST) -> Iterator[tuple[ast.Call | ast.For, ast.expr | None]]:
     """Where an update changes gradients by torch's functions, or each by itself, and the parameters that have them.
 
     The latter is `for p in net.parameters(): p.grad.data.clamp_(-1, 1)`, as in PyTorch's first DQN tutorial.
@@ -29,11 +29,11 @@ def clipping(tree: Tree, update: ast.AST) -> Iterator[tuple[ast.Call | ast.For, 
         if isinstance(node, ast.Call) and "clip_grad" in ast.unparse(node.func):
             given = [*node.args[:1], *(k.value for k in node.keywords if k.arg == "parameters")]
             yield node, given[0] if given else None
-        elif isinstance(node, ast.For) and _changes_each(tree, node):
+        elif isinstance(node, ast.For) and _changes_each(node):
             yield node, node.iter
 
 
-def _changes_each(tree: Tree, loop: ast.For) -> bool:
+def _changes_each(loop: ast.For) -> bool:
     """Whether a loop over a network's parameters only changes each gradient in place, by numbers, if there is one."""
     body, name, iterated = loop.body, loop.target, loop.iter
     plain = calls_method(iterated, "parameters") and not (iterated.args or iterated.keywords)

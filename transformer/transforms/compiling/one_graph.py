@@ -461,7 +461,7 @@ def _plain_update(roles: Roles, function: ast.FunctionDef) -> list[_Pass]:
         Skip: there are other calls, or calls with arguments, or something else touches the gradients.
     """
     tree, calls = roles.tree, list[ast.Call]()
-    known = {n for clipped, _ in other_gradients.clipping(tree, function) for n in walk(clipped)}
+    known = {n for clipped, _ in other_gradients.clipping(function) for n in walk(clipped)}
     for node in walk(function):
         if isinstance(node, ast.Attribute) and node.attr == "grad" and node not in known:
             raise Skip(f"line {node.lineno} uses single gradients")
@@ -611,7 +611,7 @@ def _also_clipped(roles: Roles, function: ast.FunctionDef, passes: list[_Pass], 
         Skip: it may clip others, or the parameters cannot be written above the training loop.
     """
     also: dict[str, None] = {}
-    for node, clipped in other_gradients.clipping(roles.tree, function):
+    for node, clipped in other_gradients.clipping(function):
         ones = [p for p in passes if p.steps and p.backwards[-1].lineno < node.lineno < p.steps[-1].lineno]
         own = [o for o in roles.optimizers if any(o.name in one.optimizers for one in ones)]
         if ones and clipped is not None:
@@ -678,7 +678,7 @@ def _check_optimizer(
         raise Skip(restructured)
     if restructured or (floats and "." in name):
         several = sum(calls_method(n, "backward") for u in updates for n in walk(u)) > 1
-        exact = several or any(True for u in updates for _ in other_gradients.clipping(roles.tree, u))
+        exact = several or any(True for u in updates for _ in other_gradients.clipping(u))
         for one in made:
             why = kept_optimizers.obstacle(roles, one, updates, exact=exact, harmless=switches)
             if why is not None:

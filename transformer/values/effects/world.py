@@ -6,6 +6,7 @@ import ast
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 
 from transformer.dataflow.liveness import exposed
 from transformer.dataflow.variables import COMPREHENSIONS, Owner
@@ -167,8 +168,7 @@ class World:
             return False
         if begun and thing in self._held_by_file:  # by another training of the same run, perhaps
             return False
-        around = (list(tree.ancestors(at)) for at in places[begun:])
-        for outer in (n for found in around for n in (found[: found.index(scope)] if scope in found else found)):
+        for outer in (n for at in places[begun:] for n in takewhile(lambda n: n is not scope, tree.ancestors(at))):
             if isinstance(outer, (*COMPREHENSIONS, ast.For, ast.While)):
                 return False
             if isinstance(outer, (ast.FunctionDef, ast.ClassDef)) and outer.name != "__init__":

@@ -555,7 +555,7 @@ def _kept_once(roles: Roles, cls: ast.ClassDef) -> Iterator[tuple[str, Frame, as
         return
     kept = list(kept_by(constructor))
     stored = (n for n in roles.tree.of(ast.Attribute) if not isinstance(n.ctx, ast.Load))
-    elsewhere = {n.attr for n in stored if not _in_constructor(roles, n)}
+    elsewhere = {n.attr for n in stored if not in_constructor(roles, n)}
     elsewhere |= {  # a part of a network that replaces another
         n.value.attr
         for n in roles.tree.of(ast.Subscript)
@@ -577,7 +577,7 @@ def _frame_of_only_call(roles: Roles, cls: ast.ClassDef, constructor: ast.Functi
     return Values(roles, no_class).enter(constructor, call, Frame(tree.scope_of(call)))
 
 
-def _in_constructor(roles: Roles, node: ast.Attribute) -> bool:
+def in_constructor(roles: Roles, node: ast.Attribute) -> bool:
     """Whether a constructor sets an attribute of its own object; subclassing within this file is excluded."""
     scope = roles.tree.scope_of(node)
     if not isinstance(scope, ast.FunctionDef) or scope.name != "__init__":

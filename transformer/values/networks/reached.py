@@ -36,6 +36,7 @@ from transformer.syntax.query import (
 )
 from transformer.values.effects.interpreter import is_class
 from transformer.values.effects.world import World
+from transformer.values.networks.computing import in_constructor
 from transformer.values.networks.results import loss_called
 
 WAYS = 64
@@ -213,14 +214,11 @@ def _other_network(roles: Roles, update: ast.FunctionDef) -> ast.Name | ast.Attr
     for node in roles.run_by_training:
         if not isinstance(node, (ast.Name, ast.Attribute)) or isinstance(node.ctx, ast.Load):
             continue
-        scope = tree.scope_of(node)
         if isinstance(node, ast.Name):
-            if node.id in used and isinstance(tree.statement(node), ast.Assign) and scope is roles.scope:
+            ours = tree.scope_of(node) is roles.scope
+            if node.id in used and ours and isinstance(tree.statement(node), ast.Assign):
                 stored.setdefault(node.id, node)
-        elif not isinstance(scope, ast.FunctionDef) or (scope.name, unparse(node.value)) != (
-            "__init__",
-            first_parameter(scope),
-        ):
+        elif not in_constructor(roles, node):
             stored.setdefault(f".{node.attr}", node)
     held = world.reach({t for o in roles.optimizers for t in world.of(o.call)}) if stored else frozenset()
     named = {f".{name.rpartition('.')[2]}" for name in roles.networks if "." in name}
