@@ -15,7 +15,7 @@ from transformer.recognition.roles import Roles
 from transformer.syntax.diagnostics import Diagnostic
 from transformer.syntax.imports import add_imports
 from transformer.syntax.rewrite import Edits, Line, Source
-from transformer.syntax.tree import Tree
+from transformer.syntax.tree import Tree, first_line
 
 ALIKE = 0.6
 """The share of text that two lines of a statement must have in common to count as the same."""
@@ -34,13 +34,9 @@ class State:
         self.roles = Roles(self.tree, history)
 
     @classmethod
-    def first(cls, code: str, width: int) -> State:
-        """A script before all transforms; emitted lines may take `width` columns.
-
-        Raises:
-            SyntaxError, ValueError: the text is not Python.
-        """
-        return cls(Source(Tree(code), width), History(original=code))
+    def first(cls, tree: Tree, width: int) -> State:
+        """A script before all transforms; emitted lines may take `width` columns."""
+        return cls(Source(tree, width), History(original=tree.code))
 
     def after(self, edits: Edits, history: History | None = None) -> State:
         """The state after edits, perhaps this same one; `history` replaces what is recorded.
@@ -57,7 +53,7 @@ class State:
     def rewritten(self, module: cst.Module, new: Mapping[ast.stmt, Sequence[Line]]) -> State:
         """The state with another LibCST tree; `new` lines come from where these statements do."""
         source = self.source
-        return State(Source(Tree(module.code), source.width, module, source.with_new(new)), self.history)
+        return State(source.edited(source.texts.of(module), module, new), self.history)
 
     def knowing(self, history: History) -> State:
         """The same text with another history."""
@@ -73,16 +69,14 @@ class State:
         A statement is the one of the original that it was, however it has changed or moved. Only within a statement of
         several lines are these found by their text.
         """
-        above = [n for n in self.tree.nodes if isinstance(n, ast.stmt) and _line_of_decorators(n) <= lineno]
-        inner = sorted(
-            above, key=lambda n: (lineno <= (n.end_lineno or 0), _line_of_decorators(n), n.col_offset), reverse=True
-        )
+        above = [n for n in self.tree.nodes if isinstance(n, ast.stmt) and first_line(n) <= lineno]
+        inner = sorted(above, key=lambda n: (lineno <= (n.end_lineno or 0), first_line(n), n.col_offset), reverse=True)
         found = ((here, there) for here in inner if (there := self.source.origin(here)) is not None)
         here, there = next(found, (None, None))  # a new line comes from the line above
         if here is None or there is None or here.lineno == lineno:
             return there.lineno if there is not None else 1
         text = self._as_named(self.tree.code).splitlines()[lineno - 1].strip()
-        first = _line_of_decorators(there)
+        first = first_line(there)
         lines = [line.strip() for line in self.history.original.splitlines()[first - 1 : there.end_lineno]]
         alike = difflib.get_close_matches(text, lines, n=1, cutoff=ALIKE)
         return first + lines.index(alike[0]) if alike else there.lineno
@@ -118,8 +112,3 @@ class State:
         for holder in filter(None, (self.history.storage, self.history.transition)):
             text = re.sub(rf"\b{re.escape(holder)}\[(['\"])(\w+)\1\]", r"\2", text)
         return text
-
-
-def _line_of_decorators(stmt: ast.stmt) -> int:
-    """The line of a statement's first decorator, or its own."""
-    return min([d.lineno for d in getattr(stmt, "decorator_list", ())], default=stmt.lineno)

@@ -14,6 +14,7 @@ from transformer.conversion import pipeline
 from transformer.conversion.result import Outcome
 from transformer.recognition.history import Asked
 from transformer.state import State
+from transformer.syntax.tree import Tree
 from transformer.transforms.gathering.dissolve import dissolved
 from transformer.transforms.gathering.inlining import Stays
 from transformer.transforms.gathering.training_object import understand
@@ -21,7 +22,7 @@ from transformer.transforms.gathering.training_object import understand
 
 def rewritten(program: Program) -> str:
     """The program without its object of class A."""
-    state = State.first(program.code, 100)
+    state = State.first(Tree(program.code), 100)
     return dissolved(state, understand(state.tree, state.tree.classes["A"])).tree.code
 
 

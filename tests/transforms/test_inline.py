@@ -11,6 +11,7 @@ from scripts import PARTS, script
 
 from transformer import convert
 from transformer.state import State
+from transformer.syntax.tree import Tree
 from transformer.transforms.gathering.inline import ALREADY, inlined
 from transformer.transforms.gathering.inlining import NotInlined
 from transformer.transforms.gathering.only_calls import only_calls
@@ -20,7 +21,7 @@ FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
 
 def rewritten(program: Program) -> str:
     """The program with f's statements in place of the call."""
-    state = State.first(program.code, 100)
+    state = State.first(Tree(program.code), 100)
     (only,) = [c for f, c in only_calls(state.roles).items() if f.name == "f"]
     return inlined(state, only).tree.code
 
@@ -43,7 +44,7 @@ def test_a_function_that_cannot_be_inlined_stays(program: Program) -> None:
 
 @pytest.mark.parametrize("program", programs("inline_used_otherwise.txt"), ids=str)
 def test_other_uses_are_seen(program: Program) -> None:
-    functions = only_calls(State.first(program.code, 100).roles)
+    functions = only_calls(State.first(Tree(program.code), 100).roles)
     assert "f" not in {f.name for f in functions}
 
 

@@ -10,6 +10,7 @@ from tiers import slow_but_each
 
 from transformer.recognition.roles import Roles
 from transformer.state import State
+from transformer.syntax.tree import Tree
 from transformer.values.effects.interpreter import Interpreter
 from transformer.values.effects.objects import Thing, Turn, Variable
 
@@ -74,7 +75,7 @@ def found(roles: Roles) -> list[object]:
 
 
 def check(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    roles = State.first(source, 120).roles
+    roles = State.first(Tree(source), 120).roles
     once = found(roles)
     with monkeypatch.context() as patched:
         patched.setattr(Turn, "done", property(lambda self: False, lambda self, value: None))

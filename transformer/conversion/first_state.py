@@ -13,6 +13,7 @@ from transformer.recognition import refusals
 from transformer.recognition.history import Asked
 from transformer.recognition.refusals import Unconvertible
 from transformer.state import State
+from transformer.syntax.diagnostics import Diagnostic
 from transformer.syntax.query import statements, unparse
 from transformer.syntax.tree import Tree
 from transformer.values.networks.uses import restructured, unsteady
@@ -27,10 +28,10 @@ def read(code: str, line_length: int, asked: Asked | None = None) -> State:
     Raises:
         Unconvertible: the text is not Python, or the script is of another kind.
     """
-    diagnostic = refusals.written_by_this_tool(code) or refusals.not_python(code)
-    if diagnostic:
-        raise Unconvertible(diagnostic)
-    state = State.first(code, line_length)
+    tree = refusals.written_by_this_tool(code) or refusals.tree_or_refusal(code)
+    if isinstance(tree, Diagnostic):
+        raise Unconvertible(tree)
+    state = State.first(tree, line_length)
     found = refusals.unsuitable(state.tree)
     if found:
         raise Unconvertible(*found)
@@ -45,10 +46,11 @@ def recognise(state: State) -> State:
     """
     tree, roles = state.tree, state.roles
     _ = roles.phases
-    try:
-        _ = state.source.module
-    except cst.ParserSyntaxError:
-        raise Unconvertible(refusals.mixed_tabs(tree.code)) from None
+    if "\t" in tree.code:
+        try:
+            _ = state.source.module
+        except cst.ParserSyntaxError:
+            raise Unconvertible(refusals.mixed_tabs(tree.code)) from None
     bound = {name for stmt in statements(roles.scope.body) for name in access(stmt).binds}
     asked = bound if roles.kind == "off-policy" else frozenset[str]()
     found = [*refusals.own_builtins(tree), *refusals.all_names_seen(tree, roles.scope, roles.outermost, asked)]

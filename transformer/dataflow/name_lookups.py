@@ -176,13 +176,17 @@ def variable_lookups(tree: Tree, function: ast.FunctionDef | None) -> Iterator[a
     """
     of_module, apart = function is None, lookups(where="module")
     imported = any(whole.partition(".")[0] in (*MODULES, "builtins", "__main__") for whole in tree.imports.values())
+    attributes = lookups(of="attribute", finds="variables")
+    used = attributes & {n.attr for n in tree.of(ast.Attribute)} or BUILTINS & {n.id for n in tree.of(ast.Name)}
+    if not imported and not used:
+        return
     for node in tree.nodes:
         if not isinstance(node, (ast.Name, ast.Attribute)) or (not of_module and last_written(node) in apart):
             continue
         if isinstance(node, ast.Name) and node.id in BUILTINS and not _is_of_an_object(tree, node):
             if function is None or not _is_called_outside(tree, node, function):
                 yield node
-        if isinstance(node, ast.Attribute) and node.attr in lookups(of="attribute", finds="variables"):
+        if isinstance(node, ast.Attribute) and node.attr in attributes:
             yield node
         if imported and isinstance(node.ctx, ast.Load):
             if (of_module and tree.qualified(node) == "__main__") or _leads_to_variables(tree, node):

@@ -55,14 +55,18 @@ def written_by_this_tool(code: str) -> Diagnostic | None:
 
 def not_python(code: str) -> Diagnostic | None:
     """Refuse what cannot be parsed as a script, and empty files."""
+    found = tree_or_refusal(code)
+    return found if isinstance(found, Diagnostic) else None
+
+
+def tree_or_refusal(code: str) -> Tree | Diagnostic:
+    """The tree of a script; or the refusal of what cannot be parsed as one, and of empty files."""
     if not code.strip():
         return at(None, "LC001", "the file is empty", "Give the script that trains; was the file saved?")
     found = _tree_or_reason(code)
-    if isinstance(found, Diagnostic):
-        return found
-    if not found.body:
+    if isinstance(found, Tree) and not found.root.body:
         return at(None, "LC001", "all of the file is commented out", "Remove the # before the lines that train.")
-    return None
+    return found
 
 
 def unparsable(code: str) -> Diagnostic | None:
@@ -78,7 +82,7 @@ def mixed_tabs(code: str) -> Diagnostic:
     return Diagnostic(line, 1, "LC001", message, what_to_do="Indent all lines by spaces only, or all by tabs.")
 
 
-def _tree_or_reason(code: str) -> ast.Module | Diagnostic:
+def _tree_or_reason(code: str) -> Tree | Diagnostic:
     """The tree of a text, or why there is none."""
     if _is_notebook(code):
         advice = (
@@ -90,8 +94,8 @@ def _tree_or_reason(code: str) -> ast.Module | Diagnostic:
         line = code.count("\n", 0, code.index("\0")) + 1
         return Diagnostic(line, 1, "LC001", "the file contains NUL bytes: it is binary, not Python")
     try:
-        root = ast.parse(code)
-        nodes = sum(1 for _ in walk(root))
+        tree = Tree(code)
+        nodes = sum(1 for _ in walk(tree.root))
     except SyntaxError as error:
         advice = (
             f"Fix the line. For syntax newer than Python {python_version()}, install lean-convert in a newer Python."
@@ -104,7 +108,7 @@ def _tree_or_reason(code: str) -> ast.Module | Diagnostic:
         return at(None, "LC001", f"the file cannot be parsed: {error}")
     if nodes > MAX_NODES:
         return at(None, "LC008", f"the file has {nodes} syntax nodes, more than {MAX_NODES}")
-    return root
+    return tree
 
 
 def _is_notebook(code: str) -> bool:

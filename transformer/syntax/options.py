@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 
 from transformer.syntax.query import bind_arguments, is_none, last_written, parameters, statements, unparse
 from transformer.syntax.tree import Scope, Tree
@@ -36,17 +37,25 @@ def _sources(tree: Tree, value: ast.expr, scope: Scope) -> Iterator[tuple[ast.ex
         yield from _attributes(tree, value, scope)
     if not isinstance(value, ast.Name):
         return
-    found = False
-    for stmt in statements(scope.body):
-        for target, assigned in _target_and_value(stmt):
-            if isinstance(target, ast.Name) and target.id == value.id:
-                found = True
-                yield assigned, scope
+    known = _assigned_in(tree)
+    if scope not in known:
+        assigned = known[scope] = dict[str, list[ast.expr]]()
+        for target, given in (pair for stmt in statements(scope.body) for pair in _target_and_value(stmt)):
+            if isinstance(target, ast.Name):
+                assigned.setdefault(target.id, []).append(given)
+    found = known[scope].get(value.id, [])
+    yield from ((given, scope) for given in found)
     if isinstance(scope, ast.FunctionDef):
         if value.id in parameters(scope):
             yield from _passed_for(tree, scope, value.id)
         elif not found:
             yield value, tree.scope_of(scope)
+
+
+@lru_cache(maxsize=2)
+def _assigned_in(tree: Tree) -> dict[Scope, dict[str, list[ast.expr]]]:
+    """The values assigned to names in the scopes of a file, as far as it was asked."""
+    return {}
 
 
 def _target_and_value(stmt: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:

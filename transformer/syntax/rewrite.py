@@ -14,14 +14,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import libcst as cst
 from libcst._nodes.internal import CodegenState
 
 from transformer.syntax.layout import fit_each, joined
-from transformer.syntax.tree import Tree
+from transformer.syntax.tree import Tree, ast_lines, first_line
 
 Line: TypeAlias = cst.SimpleStatementLine | cst.BaseCompoundStatement
 CstStatement: TypeAlias = cst.BaseStatement | cst.BaseSmallStatement
@@ -43,12 +43,23 @@ class Source:
         width: int,
         module: cst.Module | None = None,
         origins: Mapping[cst.CSTNode, ast.stmt] | None = None,
+        texts: Texts | None = None,
     ) -> None:
         self.tree = tree
         self.width = width
         """The maximum width of emitted lines."""
         self._module = module
         self._origins = origins
+        self._texts = texts
+
+    @cached_property
+    def texts(self) -> Texts:
+        """The known texts of statements, of earlier states too."""
+        texts = self._texts
+        if texts is None:
+            texts = Texts()
+            texts.learn(self.tree, self.module)
+        return texts
 
     @cached_property
     def module(self) -> cst.Module:
@@ -71,10 +82,19 @@ class Source:
 
     def origin(self, stmt: ast.stmt) -> ast.stmt | None:
         """The statement of the original that a statement comes from; None if that is not known."""
+        if self._origins is None:  # it is the original
+            return stmt
         return self.origins.get(line_end(self.pairs[stmt].line))
 
-    def with_new(self, new: Mapping[ast.stmt, Sequence[Line]]) -> Mapping[cst.CSTNode, ast.stmt]:
-        """The origins after edits; new lines come from where the statement did that they replace or are next to."""
+    def edited(self, code: str, module: cst.Module, new: Mapping[ast.stmt, Sequence[Line]]) -> Source:
+        """The source after edits. `new` lines come from where the statement did that they replace or are next to.
+
+        Raises:
+            SyntaxError: the new text is not Python.
+        """
+        return Source(Tree(code), self.width, module, self._origins_with(new), self.texts)
+
+    def _origins_with(self, new: Mapping[ast.stmt, Sequence[Line]]) -> Mapping[cst.CSTNode, ast.stmt]:
         found = dict(self.origins)
         for stmt, lines in new.items():
             if (origin := self.origin(stmt)) is not None:
@@ -244,14 +264,14 @@ class Edits:
         for edits in (self._replaced, self._before, self._after):
             for stmt, lines in edits.items():
                 new.setdefault(stmt, []).extend(lines)
-        return Source(Tree(code), source.width, module, source.with_new(new))
+        return source.edited(code, module, new)
 
     def apply(self) -> tuple[str, cst.Module]:
         """The text of the edited script, and its LibCST tree."""
         if not self:
             return self._source.tree.code, self._source.module
         module = _Rebuild(self._source, self).module()
-        text = text_of(module)
+        text = self._source.texts.of(module)
         if self._source.tree.code.endswith(("\n", "\r")) and not text.endswith(("\n", "\r")):
             text += module.default_newline
         return text, module
@@ -266,50 +286,93 @@ def lines_of(module: cst.Module) -> list[Line]:
     return lines
 
 
-def text_of(module: cst.Module) -> str:
-    """The same as `module.code`, but with cached texts of statements, most of which do not change between states.
+class Texts:
+    """The texts of statements by their indentation. Most do not change from state to state.
 
     LibCST generates the text of a whole tree each time. Here the blocks of a compound statement are filled with
-    placeholders, which return the cached text of the same statement at the same indentation.
+    placeholders, which return the known text of the same statement at the same indentation.
     """
-    if not module.has_trailing_newline:
-        return module.code
-    newline, indent = module.default_newline, module.default_indent
-    return "".join(_text(line, (), newline, indent) for line in (*module.header, *module.body, *module.footer))
 
+    def __init__(self) -> None:
+        self._known: dict[tuple[cst.CSTNode, tuple[str, ...]], str] = {}
 
-@lru_cache(maxsize=1 << 12)  # the statements of some scripts
-def _text(line: cst.CSTNode, indents: tuple[str, ...], newline: str, indent: str) -> str:
-    state = CodegenState(default_indent=indent, default_newline=newline)
-    for tokens in indents:
-        state.increase_indent(tokens)
-    (_with_known(line) if isinstance(line, cst.BaseCompoundStatement) else line)._codegen(state)
-    return "".join(state.tokens)
+    def learn(self, tree: Tree, module: cst.Module) -> None:
+        """Take the texts of a parsed tree's statements from the file itself."""
+        lines = ast_lines(tree.code)
+        hidden = any(line.strip() == "\\" for line in lines)  # which LibCST counts to the line below
+        if module.body and module.has_trailing_newline and not hidden:
+            self._learn_block(tree.root.body, module.body, (), lines, len(lines) - len(module.footer), module)
+
+    def _learn_block(
+        self,
+        body: Sequence[ast.stmt],
+        block: Sequence[CstStatement],
+        indents: tuple[str, ...],
+        lines: Sequence[str],
+        end: int | None,
+        module: cst.Module,
+    ) -> None:
+        """Those of a block that ends with the line `end`, if that is known: else its last one is left out."""
+        stmts = list(body)
+        firsts = []
+        for line in block:
+            firsts.append(stmts[0])
+            del stmts[: len(line.body) if isinstance(line, cst.SimpleStatementLine) else 1]
+        above = [len(cast(Line, line).leading_lines) for line in block]
+        starts = [first_line(stmt) - 1 - count for stmt, count in zip(firsts, above, strict=True)]
+        for stmt, line, start, stop in zip(firsts, block, starts, [*starts[1:], end], strict=True):
+            if stop is not None:
+                self._known[line, indents] = "".join(lines[start:stop])
+            inner: Any = getattr(line, "body", None)
+            if isinstance(inner, cst.IndentedBlock):
+                parts = (getattr(line, name, None) for name in ("orelse", "finalbody", "handlers"))
+                last = None if stop is None or any(parts) else stop - len(inner.footer)
+                deeper = (*indents, module.default_indent if inner.indent is None else inner.indent)
+                self._learn_block(cast(Any, stmt).body, inner.body, deeper, lines, last, module)
+
+    def of(self, module: cst.Module) -> str:
+        """The same as `module.code`."""
+        if not module.has_trailing_newline:
+            return module.code
+        newline, indent = module.default_newline, module.default_indent
+        lines = (*module.header, *module.body, *module.footer)
+        return "".join(self.at(line, (), newline, indent) for line in lines)
+
+    def at(self, line: cst.CSTNode, indents: tuple[str, ...], newline: str, indent: str) -> str:
+        """The text of a statement, or of an empty line, below these indentations."""
+        text = self._known.get((line, indents))
+        if text is None:
+            state = CodegenState(default_indent=indent, default_newline=newline)
+            for tokens in indents:
+                state.increase_indent(tokens)
+            (self._with_known(line) if isinstance(line, cst.BaseCompoundStatement) else line)._codegen(state)
+            text = self._known[line, indents] = "".join(state.tokens)
+        return text
+
+    def _with_known(self, node: Any) -> Any:
+        """A compound statement, or a part of one (`else`, a handler, a case), with placeholders in its blocks."""
+        changes: dict[str, Any] = {}
+        if isinstance(getattr(node, "body", None), cst.IndentedBlock):
+            changes["body"] = node.body.with_changes(body=[_Known(line, self) for line in node.body.body])
+        for name in ("orelse", "finalbody"):
+            if isinstance(part := getattr(node, name, None), cst.CSTNode):
+                changes[name] = self._with_known(part)
+        for name in ("handlers", "cases"):
+            if parts := getattr(node, name, ()):
+                changes[name] = [self._with_known(part) for part in parts]
+        return node.with_changes(**changes) if changes else node
 
 
 class _Known:
     """A placeholder for a statement in a block."""
 
-    def __init__(self, line: cst.CSTNode) -> None:
+    def __init__(self, line: cst.CSTNode, texts: Texts) -> None:
         self._line = line
+        self._texts = texts
 
     def _codegen(self, state: CodegenState) -> None:
-        text = _text(self._line, tuple(state.indent_tokens), state.default_newline, state.default_indent)
-        state.add_token(text)
-
-
-def _with_known(node: Any) -> Any:
-    """A compound statement, or a part of one (`else`, a handler, a case), with placeholders in its blocks."""
-    changes: dict[str, Any] = {}
-    if isinstance(getattr(node, "body", None), cst.IndentedBlock):
-        changes["body"] = node.body.with_changes(body=[_Known(line) for line in node.body.body])
-    for name in ("orelse", "finalbody"):
-        if isinstance(part := getattr(node, name, None), cst.CSTNode):
-            changes[name] = _with_known(part)
-    for name in ("handlers", "cases"):
-        if parts := getattr(node, name, ()):
-            changes[name] = [_with_known(part) for part in parts]
-    return node.with_changes(**changes) if changes else node
+        indents = tuple(state.indent_tokens)
+        state.add_token(self._texts.at(self._line, indents, state.default_newline, state.default_indent))
 
 
 class _Rebuild:

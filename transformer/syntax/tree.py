@@ -236,13 +236,12 @@ class Tree:
         return frozenset(filter(None, named))
 
     def _name_through_imports(self, node: ast.AST) -> str | None:
-        parts: list[str] = []
-        while isinstance(node, ast.Attribute):
-            parts.append(node.attr)
-            node = node.value
-        if not isinstance(node, ast.Name) or node.id not in self.imports:
+        if isinstance(node, ast.Name):
+            return self.imports.get(node.id)
+        if not isinstance(node, ast.Attribute):
             return None
-        return ".".join([self.imports[node.id], *reversed(parts)])
+        owner = self._name_through_imports(node.value)
+        return None if owner is None else f"{owner}.{node.attr}"
 
     @cached_property
     def called(self) -> dict[str, list[ast.Call]]:
@@ -416,6 +415,11 @@ class Tree:
             return next(m for m in self.classes[cls].body if isinstance(m, ast.FunctionDef) and m.name == method)
         functions = (n for n in self.of(ast.FunctionDef) if not isinstance(self.parents[n], ast.ClassDef))
         return next(n for n in functions if n.name == name)  # a method may have the same name
+
+
+def first_line(stmt: ast.stmt) -> int:
+    """The line of a statement's first decorator, or its own."""
+    return min([d.lineno for d in getattr(stmt, "decorator_list", ())], default=stmt.lineno)
 
 
 def ast_lines(code: str) -> list[str]:

@@ -28,7 +28,7 @@ from transformer.recognition.refusals import Unconvertible, not_python
 from transformer.syntax.diagnostics import Diagnostic
 from transformer.syntax.imports import is_future
 from transformer.syntax.text import NotText, read
-from transformer.syntax.tree import Tree, ast_lines
+from transformer.syntax.tree import Tree, ast_lines, first_line
 
 
 @dataclass(frozen=True)
@@ -236,9 +236,9 @@ class _Writer:
             else:
                 self._provide(file, stmt)
                 continue
-            instead |= {line: [] for line in range(_first_line(stmt), last + 1)}
+            instead |= {line: [] for line in range(first_line(stmt), last + 1)}
             instead[last] = new
-        covered = {line for stmt in body for line in range(_first_line(stmt), (stmt.end_lineno or 0) + 1)}
+        covered = {line for stmt in body for line in range(first_line(stmt), (stmt.end_lineno or 0) + 1)}
         found: list[Line] = []
         below_place = False
         for number in range(1, len(texts) + 1) if within is None else within:
@@ -365,11 +365,6 @@ def _leading_imports(file: File) -> int:
     while count < len(body) and isinstance(body[count], (ast.Import, ast.ImportFrom)):
         count += 1
     return count
-
-
-def _first_line(stmt: ast.stmt) -> int:
-    decorators: list[ast.expr] = getattr(stmt, "decorator_list", [])
-    return min([stmt.lineno, *(d.lineno for d in decorators)])
 
 
 def _is_for_files(line: str) -> bool:

@@ -53,6 +53,8 @@ MOST = 60_000
 """If more than this is found, the run ends and nothing is known; scripts have a few thousand."""
 LONGEST = 2
 """The maximum length of a context; deeper calls are distinguished by the last ones only."""
+DEEPEST_RUN = 10
+"""How many bodies are run one within another at most; deeper ones run later."""
 ALL_IS_KNOWN = "all is known"
 """What statements read that ask whether the first round is over."""
 MEMORY = ("tensor", "array")
@@ -116,6 +118,7 @@ class Interpreter:
         self._outer: dict[tuple[Frame, Owner], tuple[Context, ...]] = {}
         """For each frame: the contexts of the scopes enclosing its function."""
         self._all_is_known = False
+        self._depth = 0
         self.gave_up = False
         """Whether the run was given up because it found too much: then anything may be anything."""
         self.frames: list[Frame] = []
@@ -369,7 +372,7 @@ class Interpreter:
         for variable in variables:
             self.reads.add((variable, self._scope))
             held |= self.heap.get(variable)
-        reaching = self._bindings(node, owner) if owner is self._scope else ()
+        reaching = self._bindings(node, owner) if owner is self._scope and held else ()
         if not reaching or None in reaching:  # it is read at another time, or perhaps bound by others
             return held
         found = NOTHING
@@ -933,12 +936,14 @@ class Interpreter:
 
     def _call_things(
         self,
-        callees: Iterable[Thing],
+        callees: Collection[Thing],
         given: list[Things],
         named: dict[str, Things],
         node: ast.AST,
         spread: Things = NOTHING,
     ) -> Things:
+        if len(callees) == 1:
+            return self._call_one(next(iter(callees)), given, named, node, spread)
         found: set[Thing] = set()
         of_made = {t.of[0] for t in callees if t.kind == "method" and t.of[0].kind == "made"}
         for callee in sorted({*callees} - of_made, key=in_order):
@@ -948,11 +953,15 @@ class Interpreter:
     def _call_one(
         self, callee: Thing, given: list[Things], named: dict[str, Things], node: ast.AST, spread: Things
     ) -> Things:
-        arguments = [t for a in (*given, *named.values(), spread) for t in a]
         if callee.kind in ("function", "bound"):
             return self._apply(callee, given, named, node, spread)
         if callee.kind == "class":
             return self._instantiate(callee, given, named, node, spread)
+        if callee.kind == "library":
+            return self._call_library(callee.name, given, named, node, spread)
+        if callee.kind == "method":
+            return self._call_method(callee.of[0], callee, given, named, node, spread)
+        arguments = [t for a in (*given, *named.values(), spread) for t in a]
         if callee.kind == "instance":
             called = self._special([callee], ("__call__",), [*given], node)
             if self.found_in_class(callee, "__call__"):
@@ -960,10 +969,6 @@ class Interpreter:
             if self.is_module(callee.of[0]):
                 return self._with_named(callee, "forward", given, named, node, spread)
             return self._unknown([callee, *arguments], node)
-        if callee.kind == "library":
-            return self._call_library(callee.name, given, named, node, spread)
-        if callee.kind == "method":
-            return self._call_method(callee.of[0], callee, given, named, node, spread)
         if callee.kind == "made":
             if libraries.role(callee.name) in ("plain", "reports"):
                 return NOTHING
@@ -1037,7 +1042,8 @@ class Interpreter:
             if frame not in calls:
                 calls.add(frame)
                 self.heap.version += 1
-        self._found(frame)
+        if self._found(frame):
+            self._run_at_once(frame)
         self.heap.read(frame)
         returned = frozenset(self._returned.get(frame, ()))
         if definition in self._generators:
@@ -1089,12 +1095,25 @@ class Interpreter:
                     put((made, name), things, definition)
                 put(Variable(definition, frame.context, star.arg), [made], definition)
 
-    def _found(self, frame: Frame) -> None:
-        """From now on, a body is run."""
-        if frame not in self._known:
-            self._known.add(frame)
-            self.frames.append(frame)
-            self.heap.version += 1
+    def _found(self, frame: Frame) -> bool:
+        """From now on, a body is run; return whether it was not run before."""
+        if frame in self._known:
+            return False
+        self._known.add(frame)
+        self.frames.append(frame)
+        self.heap.version += 1
+        return True
+
+    def _run_at_once(self, frame: Frame) -> None:
+        """Run a body within the statement that calls it, which then need not run again for what it returns."""
+        if self._depth == DEEPEST_RUN:
+            return
+        calling = self._frame, self._scope, self.heap.turn
+        self._depth += 1
+        self.heap.turn = None
+        self._run_frame(frame)
+        self._depth -= 1
+        self._frame, self._scope, self.heap.turn = calling
 
     def _run_frame(self, frame: Frame) -> None:
         """Run a function's body, or the module's."""
@@ -1154,13 +1173,13 @@ class Interpreter:
     ) -> Things:
         """A method that this file does not define."""
         name = method.name
+        if receiver.kind in MEMORY:
+            return self._call_on_memory(receiver, name, given, named, node, spread)
         arguments = [t for a in (*given, *named.values(), spread) for t in a]
-        if node in self._steps and receiver.kind not in MEMORY:
+        if node in self._steps:
             return self._step_environment(receiver, arguments, node)
         if receiver.kind == "method" and receiver.name == "super":
             return self._call_super(receiver, name, given, named, node, spread)
-        if receiver.kind == "tensor" or receiver.kind == "array":
-            return self._call_on_memory(receiver, name, given, named, node, spread)
         if receiver.kind in python.CONTAINERS:
             if not python.has(receiver.kind, name):
                 return NOTHING  # a list has no such method, so the call is of another thing that this may be

@@ -37,18 +37,31 @@ NAMESPACE = "__dict__"
 """The name of a dict that is the namespace of its object: `x.__dict__`, `vars(x)`."""
 
 
-@dataclass(frozen=True, eq=False)
 class Thing:
-    """An object, or all objects that one place makes in one context. Equal only to itself."""
+    """An object, or all objects that one place makes in one context. Equal only to itself, and never changed.
 
-    kind: Kind
-    node: ast.AST | None = None
-    """Where it is made; None if this file does not make it."""
-    context: Context = ()
-    name: str = ""
-    """The dotted name of a library's function, class or module, or of the class of what it made; a method's name."""
-    of: tuple[Thing, ...] = ()
-    """The class of an instance; function and object of a bound method; the object of a method, or of a namespace."""
+    Attributes:
+        kind: what it is.
+        node: where it is made; None if this file does not make it.
+        context: the calls that lead there.
+        name: the dotted name of a library's function, class or module, or of the class of what it made; a method's
+            name.
+        of: the class of an instance; function and object of a bound method; the object of a method, or of a namespace.
+    """
+
+    def __init__(
+        self,
+        kind: Kind,
+        node: ast.AST | None = None,
+        context: Context = (),
+        name: str = "",
+        of: tuple[Thing, ...] = (),
+    ) -> None:
+        self.kind = kind
+        self.node = node
+        self.context = context
+        self.name = name
+        self.of = of
 
     @cached_property
     def order(self) -> tuple[object, ...]:
@@ -157,7 +170,8 @@ class Heap:
         """What a place may hold."""
         if not isinstance(place, Variable) and place[0].name == NAMESPACE:
             return self.attribute(place[0].of[0], EVERY) if place[1] == ITEMS else NOTHING
-        self.read(place)
+        if self.turn is not None:
+            self.read(place)
         return self.held.get(place, NOTHING)
 
     def holds(self, thing: Thing) -> dict[str, Things]:

@@ -8,7 +8,8 @@ import libcst as cst
 import pytest
 from libcst._nodes.internal import CodegenState
 
-from transformer.syntax.rewrite import text_of
+from transformer.syntax.rewrite import Texts
+from transformer.syntax.tree import Tree
 
 COMPOUND = '''# header
 import os  # why
@@ -56,6 +57,7 @@ SOURCES = [
     "x = 1",
     "",
     "# nothing",
+    "for x in y:\n    if x:\n        z\n        # inner footer\n    # footer\nw\n",
     "try:\n  x\nexcept A: pass\nexcept:\n\n  y\nelse:\n  z\nfinally:\n  # last\n  w\n",
     *(p.read_text() for p in sorted((Path(__file__).parents[2] / "fixtures").glob("*.py"))),
 ]
@@ -64,14 +66,24 @@ SOURCES = [
 @pytest.mark.parametrize("source", SOURCES)
 def test_the_text_is_that_of_libcst(source: str) -> None:
     module = cst.parse_module(source)
-    assert text_of(module) == module.code == source
+    assert Texts().of(module) == module.code == source
+
+
+@pytest.mark.parametrize("source", [*SOURCES, "x = 1\n\\\n\n# above\ny = 2\n", COMPOUND + "\f\nx = '\x0c\u2028'\n"])
+def test_texts_of_the_file_are_those_of_libcst(source: str) -> None:
+    module, learned, generated = cst.parse_module(source), Texts(), Texts()
+    learned.learn(Tree(source), module)
+    known = dict(learned._known)
+    assert known or "x = 1" in source or source in ("", "# nothing")
+    for (line, indents), text in known.items():
+        assert generated.at(line, indents, module.default_newline, module.default_indent) == text
 
 
 def test_another_indentation_is_another_text() -> None:
     line = cst.parse_statement("x = f(\n    1,\n)\n")
     block = cst.IndentedBlock([line])
     whole = cst.Module([line, cst.If(cst.Name("a"), block), cst.If(cst.Name("b"), block.with_changes(indent="\t"))])
-    assert text_of(whole) == whole.code
+    assert Texts().of(whole) == whole.code
 
 
 def test_a_statement_is_generated_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,11 +95,12 @@ def test_a_statement_is_generated_once(monkeypatch: pytest.MonkeyPatch) -> None:
         generated.append(state.tokens[-1])
 
     module = cst.parse_module("if a:\n    b\n    if c:\n        d\n")
-    assert text_of(module) == module.code
+    texts = Texts()
+    assert texts.of(module) == module.code
     monkeypatch.setattr(cst.SimpleStatementLine, "_codegen_impl", noted)
     outer = module.body[0]
     assert isinstance(outer, cst.If)
     new = [*outer.body.body, cst.parse_statement("e\n")]
     changed = module.with_changes(body=[outer.with_changes(body=outer.body.with_changes(body=new))])
-    assert text_of(changed) == "if a:\n    b\n    if c:\n        d\n    e\n"
+    assert texts.of(changed) == "if a:\n    b\n    if c:\n        d\n    e\n"
     assert len(generated) == 1
