@@ -104,6 +104,9 @@ class Interpreter:
         """By frame and by node, the bodies of this file that may be run there."""
         self.values: dict[tuple[ast.AST, Context], Things] = {}
         """What each expression may be, by context."""
+        self._changed: dict[tuple[Frame, ast.AST, bool], set[Thing]] = {}
+        """What is recorded to change at a node."""
+        self._of_kinds: dict[tuple[Things, tuple[str, ...]], Things] = {}
         self._bound_by: dict[tuple[Variable, ast.stmt | None], Things] = {}
         """What each statement binds a variable to; None is code that binds it by its name's text."""
         self._reaching: dict[ast.Name, Collection[ast.stmt | None]] = {}
@@ -204,7 +207,10 @@ class Interpreter:
 
     def _changes(self, things: Iterable[Thing], node: ast.AST, *, deep: bool = False) -> None:
         """Record that things change in place; with `deep` (always for `made`), also all reachable from them."""
-        for thing in things:
+        known = self._changed.setdefault((self._frame, node, deep), set())
+        new = set(things) - known
+        known |= new
+        for thing in new:
             if thing.name == NAMESPACE:
                 self._effect(node, Effect("stores", thing.of[0], EVERY))
             if thing.kind not in ("function", "bound", "method", "library"):
@@ -212,8 +218,8 @@ class Interpreter:
 
     def _unknown(self, things: Iterable[Thing], node: ast.AST) -> Things:
         """Things escape to unknown code, which runs."""
-        held = (t for t in things if t.kind != "library" and t is not UNKNOWN)
-        self.heap.put((UNKNOWN, ITEMS), held, node)
+        new = set(things) - self.heap.held.get((UNKNOWN, ITEMS), NOTHING)
+        self.heap.put((UNKNOWN, ITEMS), [t for t in new if t.kind != "library" and t is not UNKNOWN], node)
         self._effect(node, Effect("unknown"))
         return frozenset([UNKNOWN])
 
@@ -768,6 +774,18 @@ class Interpreter:
                     found |= self._special(frozenset([thing]), ("__getitem__",), [index], node)
         return frozenset(found)
 
+    def _memory_of(self, thing: Thing) -> Things:
+        """The memory that a library's object may return: what it was made from, or given."""
+        inside, given = (self.heap.get((thing, name)) for name in (INSIDE, GIVEN))
+        return self._chosen(inside, MEMORY) | self._chosen(given, MEMORY)
+
+    def _chosen(self, things: Things, kinds: tuple[str, ...]) -> Things:
+        """Those of some kinds, which is asked again and again of the same things."""
+        known = self._of_kinds.get((things, kinds))
+        if known is None:
+            known = self._of_kinds[things, kinds] = frozenset(t for t in things if t.kind in kinds)
+        return known
+
     def _asks_for_tensor(self, test: ast.expr, name: ast.expr) -> bool:
         """Whether a condition tests if a name is a tensor."""
         asks = self._tree.calls(test, "torch.is_tensor") and isinstance(name, ast.Name)
@@ -781,7 +799,7 @@ class Interpreter:
                 found.add(thing)  # a view, or part of it
             found |= self.heap.get((thing, ITEMS)) | self.heap.get((thing, EVERY))
             if thing.kind == "made":
-                found |= {t for name in (INSIDE, GIVEN) for t in self.heap.get((thing, name)) if t.kind in MEMORY}
+                found |= self._memory_of(thing)
             if thing.kind == "instance":
                 found |= self._special(frozenset([thing]), ("__iter__", "__next__", "__getitem__"), [NOTHING], node)
                 found |= self.heap.attribute(thing, EVERY)
@@ -821,10 +839,10 @@ class Interpreter:
                 pass  # numbers and texts, besides what this file stores
             elif is_distribution(thing) and name in torch_api.OF_DISTRIBUTIONS:
                 found.add(self.heap.thing("tensor", node, self._frame.context))
-                found |= {t for name in (INSIDE, GIVEN) for t in self.heap.get((thing, name)) if t.kind in MEMORY}
+                found |= self._memory_of(thing)
             elif thing.kind == "made":
                 found |= {thing, self.heap.thing("method", name=name, of=(thing,))}
-                found |= {t for name in (INSIDE, GIVEN) for t in self.heap.get((thing, name)) if t.kind in MEMORY}
+                found |= self._memory_of(thing)
             elif thing is UNKNOWN:
                 found.add(thing)
             elif thing.kind in python.CONTAINERS:
@@ -946,8 +964,14 @@ class Interpreter:
             return self._call_one(next(iter(callees)), given, named, node, spread)
         found: set[Thing] = set()
         of_made = {t.of[0] for t in callees if t.kind == "method" and t.of[0].kind == "made"}
+        receivers: dict[tuple[str, str], list[Thing]] = {}
         for callee in sorted({*callees} - of_made, key=in_order):
-            found |= self._call_one(callee, given, named, node, spread)
+            if callee.kind == "method" and callee.of[0].kind == "made":
+                receivers.setdefault((callee.name, callee.of[0].name), []).append(callee.of[0])
+            else:
+                found |= self._call_one(callee, given, named, node, spread)
+        for (name, _), alike in receivers.items():
+            found |= self._call_of_made(alike, name, given, named, node, spread)
         return frozenset(found)
 
     def _call_one(
@@ -961,7 +985,7 @@ class Interpreter:
             return self._call_library(callee.name, given, named, node, spread)
         if callee.kind == "method":
             return self._call_method(callee.of[0], callee, given, named, node, spread)
-        arguments = [t for a in (*given, *named.values(), spread) for t in a]
+        arguments = NOTHING.union(*given, *named.values(), spread)
         if callee.kind == "instance":
             called = self._special([callee], ("__call__",), [*given], node)
             if self.found_in_class(callee, "__call__"):
@@ -974,7 +998,7 @@ class Interpreter:
                 return NOTHING
             if callee.name.startswith("torch.nn."):
                 return self._call_layer(callee, arguments, node)
-            return self._held_by_result([callee, *arguments], node, callee.name, keeper=callee)
+            return self._held_by_result(arguments, node, callee.name, keepers=[callee])
         if callee.kind in (*MEMORY, *python.CONTAINERS, "options"):
             return NOTHING  # not callable: the call is of another thing that the expression may be
         return self._unknown([callee, *arguments], node)
@@ -1152,7 +1176,7 @@ class Interpreter:
         self._special([made], ("__post_init__",), [], node)
         return frozenset(found)
 
-    def _foreign_constructor(self, made: Thing, arguments: Iterable[Thing], node: ast.AST) -> None:
+    def _foreign_constructor(self, made: Thing, arguments: Things, node: ast.AST) -> None:
         """Constructors of bases outside this file keep their arguments in the object."""
         self.heap.put((made, EVERY), [t for t in arguments if t is not made], node)
         for base in self._foreign_bases(made.of[0]):
@@ -1175,7 +1199,7 @@ class Interpreter:
         name = method.name
         if receiver.kind in MEMORY:
             return self._call_on_memory(receiver, name, given, named, node, spread)
-        arguments = [t for a in (*given, *named.values(), spread) for t in a]
+        arguments = NOTHING.union(*given, *named.values(), spread)
         if node in self._steps:
             return self._step_environment(receiver, arguments, node)
         if receiver.kind == "method" and receiver.name == "super":
@@ -1190,23 +1214,41 @@ class Interpreter:
         if receiver.kind == "instance" and self.is_module(receiver.of[0]):
             return self._call_of_module(receiver, name, arguments, node)
         if receiver.kind == "made":
-            if libraries.role(receiver.name) in ("plain", "reports"):
-                return NOTHING
-            if receiver.name.startswith("torch.optim.") and not arguments and name in _STEPPING:
-                self._effect(node, Effect("changes all", receiver, VALUES))
-                return NOTHING
-            if _is_of_environment(receiver) and (name in torch_api.OF["tensor"] or name in torch_api.OF["array"]):
-                return self._call_on_memory(receiver, name, given, named, node, spread)
-            looks = python.does("dict", name) if _is_of_environment(receiver) else None
-            if looks is not None and not looks.writes:  # infos are dictionaries
-                return self._items(frozenset([receiver]), node) | frozenset(arguments)
-            if is_distribution(receiver) and name in torch_api.OF["distribution"]:
-                return frozenset([self.heap.thing("tensor", node, self._frame.context)])
-            if not _is_of_environment(receiver) and libraries.role(receiver.name) == "environments":
-                self.heap.put((receiver, INSIDE), arguments, node)
-                return self._of_environment(receiver, arguments, node)
-            return self._held_by_result([receiver, *arguments], node, receiver.name, keeper=receiver)
+            return self._call_of_made([receiver], name, given, named, node, spread)
         return self._unknown([receiver, *arguments], node)
+
+    def _call_of_made(
+        self,
+        alike: list[Thing],
+        name: str,
+        given: list[Things],
+        named: dict[str, Things],
+        node: ast.AST,
+        spread: Things,
+    ) -> Things:
+        """A method of objects of one library's class."""
+        arguments, first = NOTHING.union(*given, *named.values(), spread), alike[0]
+        if node in self._steps:
+            return NOTHING.union(*(self._step_environment(one, arguments, node) for one in alike))
+        if libraries.role(first.name) in ("plain", "reports"):
+            return NOTHING
+        if first.name.startswith("torch.optim.") and not arguments and name in _STEPPING:
+            for one in alike:
+                self._effect(node, Effect("changes all", one, VALUES))
+            return NOTHING
+        if _is_of_environment(first):
+            if name in torch_api.OF["tensor"] or name in torch_api.OF["array"]:
+                return NOTHING.union(*(self._call_on_memory(r, name, given, named, node, spread) for r in alike))
+            looks = python.does("dict", name)
+            if looks is not None and not looks.writes:  # infos are dictionaries
+                return self._items(frozenset(alike), node) | arguments
+        elif libraries.role(first.name) == "environments":
+            for one in alike:
+                self.heap.put((one, INSIDE), arguments, node)
+            return NOTHING.union(*(self._of_environment(one, arguments, node) for one in alike))
+        if is_distribution(first) and name in torch_api.OF["distribution"]:
+            return frozenset([self.heap.thing("tensor", node, self._frame.context)])
+        return self._held_by_result(arguments, node, first.name, keepers=alike)
 
     def _call_super(
         self, receiver: Thing, name: str, given: list[Things], named: dict[str, Things], node: ast.AST, spread: Things
@@ -1222,7 +1264,7 @@ class Interpreter:
                 found |= self._apply(self.heap.thing("bound", of=(member, instance)), given, named, node, spread)
         if members:
             return frozenset(found)
-        arguments = [t for a in (*given, *named.values(), spread) for t in a]
+        arguments = NOTHING.union(*given, *named.values(), spread)
         if instance.kind != "instance":
             return self._unknown([instance, *arguments], node)
         if name in ("__init__", "__post_init__", "__init_subclass__"):
@@ -1235,7 +1277,7 @@ class Interpreter:
             return self.heap.attribute(instance, EVERY)
         return self._unknown([instance, *arguments], node)
 
-    def _call_of_module(self, module: Thing, name: str, arguments: list[Thing], node: ast.AST) -> Things:
+    def _call_of_module(self, module: Thing, name: str, arguments: Things, node: ast.AST) -> Things:
         """A method of nn.Module itself: the module keeps the arguments and may return them."""
         row = libraries.of_modules(name)
         buffer = node.args[0] if name == "register_buffer" and isinstance(node, ast.Call) and node.args else None
@@ -1258,7 +1300,7 @@ class Interpreter:
     def _call_on_memory(
         self, receiver: Thing, name: str, given: list[Things], named: dict[str, Things], node: ast.AST, spread: Things
     ) -> Things:
-        arguments = [t for a in (*given, *named.values(), spread) for t in a]
+        arguments = NOTHING.union(*given, *named.values(), spread)
         lacks = name in torch_api.MEMORY_LACKS or (receiver.kind == "array" and name in torch_api.ARRAYS_LACK)
         if receiver.kind in MEMORY and lacks:
             return NOTHING  # this method is called on another thing
@@ -1266,13 +1308,13 @@ class Interpreter:
         kinds = ("array",) if receiver.kind == "array" else ("tensor", "array")  # `x.numpy()` is x's memory
         row = next((r for k in kinds if (r := torch_api.OF[k].get(name)) is not None), None)
         places = given[torch_api.out_place(name, "array") :] if row is not None and receiver.kind == "array" else []
-        into = [t for things in (named.get("out", NOTHING), *places) for t in things if t.kind in HOLD_NUMBERS]
+        into = self._chosen(named.get("out", NOTHING).union(*places), HOLD_NUMBERS)
         self._changes(into, node)
         kind = "array" if name == "numpy" or receiver.kind == "array" else "tensor"
         new = frozenset([self.heap.thing(kind, node, self._frame.context)])
         if name == "numpy":
             self._share(new, [receiver])
-        given_back = frozenset([receiver, *(t for t in arguments if t.kind in MEMORY)])
+        given_back = self._chosen(arguments, MEMORY) | {receiver}
         if row is not None and not _spreads_names(node):
             if row.memory == "number":
                 return NOTHING
@@ -1292,7 +1334,7 @@ class Interpreter:
             if argument.kind in ("function", "bound"):
                 self._apply(argument, [given_back | new], {}, node)
                 self.heap.put((receiver, EVERY), [argument], node)
-        return new | given_back | frozenset(arguments)
+        return new | given_back | arguments
 
     def _share(self, made: Things, memory: Iterable[Thing]) -> None:
         """Tensors and arrays are made over the memory of others; some methods of a tensor are none of the array's."""
@@ -1301,7 +1343,7 @@ class Interpreter:
                 self.shared.setdefault(one, set()).add(other)
                 self.shared.setdefault(other, set()).add(one)
 
-    def _step_environment(self, receiver: Thing, arguments: list[Thing], node: ast.AST) -> Things:
+    def _step_environment(self, receiver: Thing, arguments: Things, node: ast.AST) -> Things:
         """An environment's step: it reads the actions and returns what it may change at the next step.
 
         It also keeps the actions, unless a known library made it and no wrapper of this file may receive them.
@@ -1328,7 +1370,7 @@ class Interpreter:
             self.heap.put((step, f"#{place}"), [part], node)
             self.heap.put((part, GIVEN), self.heap.get((step, GIVEN)), node)
 
-    def _of_environment(self, receiver: Thing, arguments: list[Thing], node: ast.AST) -> Things:
+    def _of_environment(self, receiver: Thing, arguments: Things, node: ast.AST) -> Things:
         """What an environment returns, and may change at the next call; it may be an argument."""
         made = self.heap.thing("made", node, self._frame.context, _OF_ENVIRONMENT)
         self.heap.put((made, GIVEN), arguments, node)
@@ -1413,7 +1455,7 @@ class Interpreter:
     def _call_library(
         self, name: str, given: list[Things], named: dict[str, Things], node: ast.AST, spread: Things
     ) -> Things:
-        arguments = [t for a in (*given, *named.values(), spread) for t in a]
+        arguments = NOTHING.union(*given, *named.values(), spread)
         if name.startswith("builtins."):
             return self._call_builtin(name.removeprefix("builtins."), given, named, node, spread)
         role = libraries.role(name)
@@ -1426,7 +1468,7 @@ class Interpreter:
             made = self.heap.thing("made", node, self._frame.context, name)
             return frozenset([made]) if role == "reports" or is_class(name) else NOTHING
         if role == "progress":
-            return frozenset(arguments)
+            return arguments
         if role == "options":
             classes = [t for t in arguments if t.kind == "class"]
             instances = [i for c in classes for i in self._instantiate(c, [], {}, node, NOTHING)]
@@ -1441,17 +1483,15 @@ class Interpreter:
             found = self._call_of_tensors(name, given, named, node, spread)
             return found | self._call_by_class(name, given, named, node, spread)
         if name in ("copy.deepcopy",):
-            return self._deep_copy(frozenset(arguments), node)
+            return self._deep_copy(arguments, node)
         if name == "copy.copy":
-            return self._shallow_copy(frozenset(arguments), node)
+            return self._shallow_copy(arguments, node)
         if name in ("random.random", "random.randint", "random.randrange", "random.uniform", "random.seed"):
             return NOTHING
         if name in ("random.choice", "random.sample", "random.choices", "random.shuffle"):
             if name == "random.shuffle":
                 self._changes(arguments, node)
-            return self._items(frozenset(arguments), node) | (
-                frozenset(arguments) if name == "random.sample" else NOTHING
-            )
+            return self._items(arguments, node) | (arguments if name == "random.sample" else NOTHING)
         if name in ("collections.deque", "collections.OrderedDict", "collections.defaultdict", "collections.Counter"):
             return self._collection(name, arguments, node)
         return self._unknown(arguments, node)
@@ -1466,15 +1506,15 @@ class Interpreter:
         found: set[Thing] = set()
         for receiver in sorted(given[0], key=in_order):
             if receiver.kind == "instance" and method == "__init__":
-                self._foreign_constructor(receiver, [t for a in (*given[1:], *named.values(), spread) for t in a], node)
+                self._foreign_constructor(receiver, spread.union(*given[1:], *named.values()), node)
             elif receiver.kind in ("instance", "made", *MEMORY):
                 called = self.heap.thing("method", name=method, of=(receiver,))
                 found |= self._call_method(receiver, called, given[1:], named, node, spread)
         return frozenset(found)
 
-    def _collection(self, name: str, arguments: list[Thing], node: ast.AST) -> Things:
+    def _collection(self, name: str, arguments: Things, node: ast.AST) -> Things:
         made = self.heap.thing("deque" if name.endswith("deque") else "dict", node, self._frame.context)
-        self.heap.put((made, ITEMS), self._items(frozenset(arguments), node), node)
+        self.heap.put((made, ITEMS), self._items(arguments, node), node)
         for argument in arguments:
             if argument.kind in ("function", "bound", "class"):  # the factory of a defaultdict
                 self.heap.put((made, ITEMS), self._call_one(argument, [], {}, node, NOTHING), node)
@@ -1600,7 +1640,7 @@ class Interpreter:
         self, name: str, given: list[Things], named: dict[str, Things], node: ast.AST, spread: Things
     ) -> Things:
         """A function or a class of torch or numpy."""
-        arguments = [t for a in (*given, *named.values(), spread) for t in a]
+        arguments = NOTHING.union(*given, *named.values(), spread)
         module, _, last = name.rpartition(".")
         kind = _kind_of_function(module)
         self._changes(named.get("out", NOTHING), node)
@@ -1613,9 +1653,9 @@ class Interpreter:
             parts = shared
             if row.made != "of host":  # the elements of a container, if the call makes new memory
                 parts |= self._items(frozenset(t for t in shared if t.kind in python.CONTAINERS), node)
-            memory = frozenset(t for t in parts if t.kind in HOLD_NUMBERS)
+            memory = self._chosen(parts, HOLD_NUMBERS)
             places = given[torch_api.out_place(last, "numpy") :] if kind == "numpy" else []
-            into = frozenset(t for things in places for t in things if t.kind in HOLD_NUMBERS)
+            into = self._chosen(NOTHING.union(*places), HOLD_NUMBERS)
             self._changes(into, node)
             otherwise = isinstance(node, ast.Call) and torch_api.may_be_given(node)
             if isinstance(node, ast.Call) and torch_api.may_work_in_place(node):
@@ -1634,31 +1674,38 @@ class Interpreter:
             functions = [t for t in arguments if t.kind in ("function", "bound", "instance")]
             return frozenset(functions) or frozenset([self.heap.thing("made", node, self._frame.context, name)])
         if module == "torch.nn" and last in torch_api.layers() and not spread and "_weight" not in named:
-            return self._held_by_result([], node, name)  # made only of numbers
+            return self._held_by_result(NOTHING, node, name)  # made only of numbers
         if module.startswith(("torch.nn", "torch.distributions", "torch.optim")):
             return self._held_by_result(arguments, node, name, changes="init" in module or "utils" in module)
         return self._held_by_result(arguments, node, name)
 
     def _held_by_result(
-        self, things: list[Thing], node: ast.AST, name: str, *, keeper: Thing | None = None, changes: bool = True
+        self, arguments: Things, node: ast.AST, name: str, *, keepers: Sequence[Thing] = (), changes: bool = True
     ) -> Things:
         """A call into a tensor library that no row describes: its result and its object hold the arguments.
 
         It may change them, and call functions among them; it keeps them nowhere else.
+
+        Args:
+            arguments: what the call is given.
+            node: the call.
+            name: the name of what is called, or of the class of the objects whose method it is.
+            keepers: these objects; any of them may be it.
+            changes: whether it may change what it is given.
         """
         made = self.heap.thing("made", node, self._frame.context, name)
-        held = [t for t in things if t is not made and t.kind != "library"]
+        given = arguments - self._chosen(arguments, ("library",)) - {made}
+        for keeper in keepers:
+            self.heap.put((keeper, INSIDE), given - {keeper}, node)
+        held = given.union(keepers) - {made}
         self.heap.put((made, INSIDE), held, node)
-        if keeper is not None:
-            self.heap.put((keeper, INSIDE), [t for t in held if t is not keeper], node)
         if changes:
             self._changes(held, node, deep=True)
-        for thing in things:
-            if thing.kind in ("function", "bound"):
-                self._apply(thing, [frozenset([made, *(t for t in things if t.kind in MEMORY)])], {}, node)
-        if keeper is None and is_class(name):
+        for function in self._chosen(arguments, ("function", "bound")):
+            self._apply(function, [self._chosen(arguments, MEMORY) | {made}], {}, node)
+        if not keepers and is_class(name):
             return frozenset([made])
-        return frozenset([made, *(t for t in things if t.kind in (*MEMORY, "unknown"))])
+        return self._chosen(arguments, (*MEMORY, "unknown")) | {made}
 
     def _computes_anew(self, layer: Thing, around: frozenset[Thing] = frozenset()) -> bool:
         """Whether a module of torch.nn never returns its argument; `around`: the modules that contain it."""
@@ -1702,7 +1749,7 @@ class Interpreter:
                 stack += (t for t in self.heap.get((one, INSIDE)) if t.kind not in python.CONTAINERS)
         return own
 
-    def _call_layer(self, layer: Thing, arguments: list[Thing], node: ast.AST) -> Things:
+    def _call_layer(self, layer: Thing, arguments: Things, node: ast.AST) -> Things:
         """Call a module of torch.nn: the result is new memory, or the argument (`Identity`, in place)."""
         own = self._own_modules(layer)
         if own is None:

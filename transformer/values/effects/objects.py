@@ -157,7 +157,7 @@ class Heap:
             if not isinstance(place, Variable):
                 self.attributes.setdefault(place[0], set()).add(place[1])
             self.changed(Variable if isinstance(place, Variable) else place[0])
-        new = set(things) - held
+        new = (things if isinstance(things, frozenset) else frozenset(things)) - held
         if new:
             self.held[place] = held | new  # a new set, so that readers need no copy
             self.since.update(((place, thing), node) for thing in new)
