@@ -100,6 +100,9 @@ def test_methods_are_shown(name: str) -> None:
         "__dict__": lambda: "method" in Thing.__dict__,
         "__class__": lambda: "method" in vars(Thing().__class__),
         "__dir__": lambda: "method" in Thing().__dir__(),
+        "mro": lambda: "method" in vars(Thing.mro()[0]),
+        "__base__": lambda: "method" in vars(type("Small", (Thing,), {}).__base__),
+        "__bases__": lambda: "method" in vars(type("Small", (Thing,), {}).__bases__[0]),
         "__mro__": lambda: "method" in vars(Thing.__mro__[0]),
         "__subclasses__": lambda: "method" in vars(next(c for c in object.__subclasses__() if c is Thing)),
         "getmembers": lambda: "method" in dict(inspect.getmembers(Thing())),
@@ -256,3 +259,21 @@ def _function_shown(name: str) -> Any:
 def test_running_functions_are_shown(name: str) -> None:
     shown = str(_function_shown(name))
     assert any(one in shown for one in ("_function_shown", "<lambda>", "generator", "test_running_functions"))
+
+
+@pytest.mark.parametrize("name", sorted(lookups(of="record")))
+def test_fields_of_a_log_that_show_its_file(name: str) -> None:
+    record = logging.Logger("shows").makeRecord("shows", logging.INFO, __file__, 1, "", (), None)
+    shown = [style.format(name) for style in ("%({})s", "{{{}}}")]
+    texts = [logging.Formatter(text, style=text[0]).format(record) for text in shown]  # type: ignore[arg-type]
+    assert all(text in __file__ and "test_lookups" in text for text in texts)
+
+
+@pytest.mark.parametrize("name", sorted(lookups(classes=True)))
+def test_classes_show_their_module(name: str) -> None:
+    small = type("Small", (Thing,), {})
+    found = {"__class__": lambda: small().__class__}.get(name, lambda: getattr(small, name))()
+    shown = str(
+        Thing.__subclasses__() if name == "__subclasses__" else found() if callable(found) and name == "mro" else found
+    )
+    assert __name__ in shown

@@ -24,8 +24,8 @@ class Lookup:
     names: str
     of: str
     """Whose names they are: builtin, attribute, library, the module that has them, file (a file's own, by Python or by
-    custom), special: methods that a class defines, and Python calls, or word: attributes, keyword arguments and words
-    in texts, whatever they are of."""
+    custom), special: methods that a class defines, and Python calls, word: attributes, keyword arguments and words in
+    texts, whatever they are of, or record: fields that the format of a log may have."""
     finds: Found
     """What is found: objects of any kind; parts of a network; methods, where an attribute shows which a class has;
     state: of the interpreter, modules among it."""
@@ -33,6 +33,8 @@ class Lookup:
     """Whose variables: those of a module, those of the function that calls it (and of its module), or of either."""
     sets: bool = False
     """Whether attributes are set."""
+    classes: bool = False
+    """Whether classes are found, which show the module that they are of."""
     frames: bool = False
     """Whether it shows which functions run, and which of them called the others."""
 
@@ -46,7 +48,8 @@ ROWS = (
     Lookup("delattr setattr", "builtin", "attributes", sets=True),
     Lookup("__delattr__ __setattr__", "attribute", "attributes", sets=True),
     Lookup("__dict__", "attribute", "methods", sets=True),
-    Lookup("__class__ __dir__ __mro__ __subclasses__", "attribute", "methods"),
+    Lookup("__dir__", "attribute", "methods"),
+    Lookup("__base__ __bases__ __class__ __mro__ __subclasses__ mro", "attribute", "methods", classes=True),
     Lookup("_buffers _modules _parameters", "attribute", "parts"),
     Lookup("__globals__ f_globals", "attribute", "variables", "module"),
     Lookup("cell_contents f_builtins f_locals", "attribute", "variables", "both"),
@@ -67,6 +70,7 @@ ROWS = (
         frames=True,
     ),
     Lookup("setprofile settrace", "threading", "nothing", frames=True),
+    Lookup("filename module pathname", "record", "state"),
     Lookup("findCaller funcName stack_info stacklevel", "word", "nothing", frames=True),
     Lookup("getattr_static getmembers getsource", "inspect", "methods"),
     Lookup("get_objects get_referents get_referrers", "gc", "objects"),
