@@ -37,6 +37,7 @@ ASKS = [
     "exec('x = 2')",
     "import sys\nsys.exit(1)",
     "print(vars(args))",
+    "def f(a, b):\n    save(locals())\n    print(dir(), len(vars()))",
 ]
 FRAMES = [
     "import sys\nprint(sys._getframe().f_code.co_name)",

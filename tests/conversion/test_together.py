@@ -266,6 +266,21 @@ def test_a_value_that_is_set_in_each_file(tmp_path: Path, own: str, others: str 
         assert names["same"] is True
 
 
+@pytest.mark.parametrize(
+    "look",
+    [
+        "import traceback\nprint(traceback.extract_stack()[-1].filename)",
+        "import sys\nprint(sys._getframe().f_code.co_filename)",
+        "from inspect import getouterframes as around\nprint(around(None))",
+        "import threading\nthreading.settrace(print)",
+        "try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    print(e.__traceback__.tb_frame.f_code.co_filename)",
+    ],
+)
+def test_frames_show_their_file(tmp_path: Path, look: str) -> None:
+    files = {"train.py": "from agent import f\nf()\n", "agent.py": f"def f(): ...\n{look}\n"}
+    assert refusals(tmp_path, files)
+
+
 @pytest.mark.parametrize("form", ["%(module)s: %(message)s", "{filename}", "%(asctime)s %(pathname)s:%(lineno)d"])
 def test_a_log_that_shows_its_file(tmp_path: Path, form: str) -> None:
     train = f"import logging\nfrom agent import f\nlogging.basicConfig(format={form!r})\nf()\n"
@@ -791,6 +806,8 @@ class TestStaying:
             "print(type(made) is Agent, type(made) == type(made))",
             "print(vars(type(made)()), made.__class__() is made)",
             "print(type('Other', (), {}).__name__)",
+            "assert made, type(made)\nprint(1)",
+            "if not made:\n    raise ValueError(f'{made.__class__}')\nprint(1)",
         ],
     )
     def test_a_class_that_is_not_shown(self, tmp_path: Path, asked: str) -> None:

@@ -12,7 +12,7 @@ from transformer.dataflow.access import scope_access
 from transformer.dataflow.name_lookups import identifiers, texts_of, variable_lookups
 from transformer.dataflow.variables import COMPREHENSIONS, FUNCTIONS
 from transformer.facts import python
-from transformer.facts.lookups import ROWS, lookups
+from transformer.facts.lookups import FRAMES, lookups
 from transformer.syntax.query import last_written
 from transformer.syntax.tree import Tree
 
@@ -46,6 +46,8 @@ def _gives_one(tree: Tree, place: ast.expr) -> bool:
     if word in lookups(of="builtin", where="both"):
         words = {word for text in texts_of(tree) for word in re.findall(r"\w+", text)}
         return words.isdisjoint(lookups(of="builtin", where=("module", "caller")))
+    if word in lookups(of="builtin", where="caller") and isinstance(outer, ast.Call) and not outer.args:
+        return tree.scope_of(place) is not tree.root  # those of a function
     of_module = tree.qualified(place) in ("__main__", "sys.modules") or word in lookups(of="importlib")
     if tree.qualified(place) == "sys.modules":  # which may be asked for the script's own
         if not (isinstance(outer, ast.Subscript) and outer.value is node):
@@ -82,10 +84,9 @@ def _functions(tree: Tree) -> Counter[tuple[str, ...]]:
 @lru_cache(maxsize=2)
 def _looks_at_frames(tree: Tree) -> ast.AST | None:
     """A place where the script may see which functions run, and which called them."""
-    words, modules = lookups(of=("attribute", "word"), frames=True), {row.of for row in ROWS if row.frames}
-    by_module = {f"{module}.{name}" for module in modules for name in lookups(of=module, frames=True)}
+    words = lookups(of=("attribute", "word"), frames=True)
     for node in tree.nodes:
-        if isinstance(node, (ast.Name, ast.Attribute)) and tree.qualified(node) in by_module:
+        if isinstance(node, (ast.Name, ast.Attribute)) and tree.qualified(node) in FRAMES:
             return node
         text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
         if not words.isdisjoint((*identifiers(node), *re.findall(r"\w+", text))):

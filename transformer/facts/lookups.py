@@ -101,3 +101,5 @@ ATTRIBUTES = lookups(of=("builtin", "library"), finds="attributes")
 """What gets at attributes, functions and methods by their names."""
 ANSWERING = lookups(of="special", finds="attributes")
 """Methods that a class answers with for attributes of any name."""
+FRAMES = frozenset(f"{row.of}.{name}" for row in ROWS if row.frames for name in row.names.split())
+"""Whole names of what shows which functions run, and where they stand."""

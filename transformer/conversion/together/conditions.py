@@ -13,7 +13,7 @@ from transformer.conversion.together.meanings import Meanings, is_written
 from transformer.conversion.together.modules import File, read_file
 from transformer.conversion.together.needed import bound_names
 from transformer.facts import python
-from transformer.facts.lookups import OF_CALLER, lookups
+from transformer.facts.lookups import FRAMES, OF_CALLER, lookups
 from transformer.syntax.diagnostics import Diagnostic
 from transformer.syntax.imports import is_future
 from transformer.syntax.query import asked_name, calls_method, names_in
@@ -22,9 +22,9 @@ from transformer.syntax.tree import Tree
 
 OWN = lookups(of="file", finds=("state", "attributes"))
 """Names that each module has, of which the merged file has only one."""
-BY_NAME = frozenset(
-    "sys.modules sys._getframe inspect.getfile inspect.getsourcefile inspect.getmodule inspect.stack "
-    "inspect.currentframe hydra.utils.instantiate hydra.utils.get_class hydra.utils.call hydra.utils.get_method".split()
+BY_NAME = FRAMES | frozenset(
+    "sys.modules inspect.getfile inspect.getsourcefile inspect.getmodule "
+    "hydra.utils.instantiate hydra.utils.get_class hydra.utils.call hydra.utils.get_method".split()
 )
 LOADERS = frozenset("importlib runpy pkgutil imp".split())
 PICKLES = (
@@ -100,6 +100,8 @@ def _found_by_name(gathered: Gathered, file: File) -> Iterator[Diagnostic]:
     for node in (*file.tree.of(ast.Attribute), *file.tree.of(ast.Name)):
         if isinstance(node, ast.Attribute) and node.attr == "__module__":
             yield refusal(file, node, "`__module__` would differ in one file")
+        elif isinstance(node, ast.Attribute) and node.attr in lookups(of="attribute", frames=True):
+            yield refusal(file, node, f"`{node.attr}` shows which file a function is in, and one file has no others")
         what = file.tree.qualified(node)
         if what in BY_NAME:
             yield refusal(file, node, f"`{what}` looks things up by module, and one file has no other modules")
@@ -324,7 +326,8 @@ def _classes_found(tree: Tree) -> Iterator[ast.expr]:
         while isinstance(around := tree.parents[one], ast.Subscript) and around.value is one:
             one = around
         further = isinstance(around, ast.Attribute) and around.attr in attributes
-        if not further and not _only_uses_class(tree, one, around):
+        of_error = isinstance(tree.statement(one), (ast.Assert, ast.Raise))  # whose traceback shows the file anyway
+        if not (further or of_error) and not _only_uses_class(tree, one, around):
             yield one
 
 
