@@ -12,6 +12,10 @@ LISTS = [
     "print({k: v for k, v in globals().items() if k.islower()})",
     "n = len(vars())",
     "print(*dir())",
+    "first = dir()[0]",
+    "def save(dir):\n    make(dir)\nprint(dir())",
+    "import sys\nfor name in sys.modules: show(name)",
+    "def seen():\n    from sys import modules\n    return vars(modules['__main__'])",
     "names = globals\nshow(names())",
     "import __main__ as here\nprint(vars(here))",
     "import __main__\nprint(__main__.__dict__)",
@@ -37,6 +41,10 @@ ASKS = [
     "exec('x = 2')",
     "import sys\nsys.exit(1)",
     "print(vars(args))",
+    "import sys\nif 'google.colab' in sys.modules: pass",
+    "if 'x' in dir(): pass",
+    "def save(self, dir):\n    torch.save(self, dir)",
+    "dir = 'runs'\nprint(dir)",
     "def f(a, b):\n    save(locals())\n    print(dir(), len(vars()))",
 ]
 FRAMES = [

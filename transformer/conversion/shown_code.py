@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from transformer.dataflow.access import scope_access
+from transformer.dataflow.bindings import variables
 from transformer.dataflow.name_lookups import identifiers, texts_of, variable_lookups
 from transformer.dataflow.variables import COMPREHENSIONS, FUNCTIONS
 from transformer.facts import python
@@ -43,15 +44,18 @@ def _gives_one(tree: Tree, place: ast.expr) -> bool:
     A text that is evaluated is taken to list names only if the script has a text that names what does.
     """
     word, node, outer = last_written(place), place, tree.parents[place]
+    if isinstance(place, ast.Name) and word not in tree.imports and variables(tree).owner_of(place) is not None:
+        return True  # the script's own variable: `def save(self, dir)`
     if word in lookups(of="builtin", where="both"):
         words = {word for text in texts_of(tree) for word in re.findall(r"\w+", text)}
         return words.isdisjoint(lookups(of="builtin", where=("module", "caller")))
-    if word in lookups(of="builtin", where="caller") and isinstance(outer, ast.Call) and not outer.args:
-        return tree.scope_of(place) is not tree.root  # those of a function
+    of_caller = word in lookups(of="builtin", where="caller") and isinstance(outer, ast.Call) and not outer.args
+    if of_caller and tree.scope_of(place) is not tree.root:
+        return True  # those of a function
     of_module = tree.qualified(place) in ("__main__", "sys.modules") or word in lookups(of="importlib")
     if tree.qualified(place) == "sys.modules":  # which may be asked for the script's own
         if not (isinstance(outer, ast.Subscript) and outer.value is node):
-            return False
+            return isinstance(outer, ast.Compare) and _asked_for_one(tree, node, of_module)
         node = outer
     elif isinstance(outer, ast.Call) and outer.func is node:
         node = outer
@@ -70,7 +74,8 @@ def _asked_for_one(tree: Tree, node: ast.expr, of_module: bool) -> bool:
         return tree.names.builtin(outer.func) in lookups(of="builtin", finds="attributes")
     if isinstance(outer, ast.Compare):
         return node is not outer.left and all(isinstance(op, (ast.In, ast.NotIn)) for op in outer.ops)
-    return isinstance(outer, ast.Subscript) and outer.value is node
+    listed = last_written(getattr(node, "func", node)) in lookups(of="builtin", finds="methods")  # `dir()[0]`
+    return isinstance(outer, ast.Subscript) and outer.value is node and not listed
 
 
 def _functions(tree: Tree) -> Counter[tuple[str, ...]]:
