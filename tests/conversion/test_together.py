@@ -267,6 +267,28 @@ def test_a_value_that_is_set_in_each_file(tmp_path: Path, own: str, others: str 
 
 
 @pytest.mark.parametrize(
+    "look",
+    [
+        "import traceback\nprint(traceback.extract_stack()[-1].filename)",
+        "import sys\nprint(sys._getframe().f_code.co_filename)",
+        "from inspect import getouterframes as around\nprint(around(None))",
+        "import threading\nthreading.settrace(print)",
+        "try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    print(e.__traceback__.tb_frame.f_code.co_filename)",
+    ],
+)
+def test_frames_show_their_file(tmp_path: Path, look: str) -> None:
+    files = {"train.py": "from agent import f\nf()\n", "agent.py": f"def f(): ...\n{look}\n"}
+    assert refusals(tmp_path, files)
+
+
+@pytest.mark.parametrize("form", ["%(module)s: %(message)s", "{filename}", "%(asctime)s %(pathname)s:%(lineno)d"])
+def test_a_log_that_shows_its_file(tmp_path: Path, form: str) -> None:
+    train = f"import logging\nfrom agent import f\nlogging.basicConfig(format={form!r})\nf()\n"
+    files = {"train.py": train, "agent.py": "import logging\ndef f():\n    logging.warning('x')\n"}
+    assert any("shows which file logs" in line for line in refusals(tmp_path, files))
+
+
+@pytest.mark.parametrize(
     ("script", "agent"),
     [
         ("size = {'a': 1}\n", "size = {'a': 2}\ndef f(x=size):\n    size['a'] += 1\n    return x, size\n"),
@@ -756,6 +778,43 @@ class TestStaying:
         why = one.staying.changed(one.text.replace("    pass", "    size = 1"))
         assert why is not None
         assert "agent.py, which stays a file of its own: `Agent` is handed on" in why
+
+    @pytest.mark.parametrize(
+        "shown",
+        [
+            "print(type(made))",
+            "print(f'{made.__class__}')",
+            "print(str(made.__class__))",
+            "kind = type(made)\nprint(kind)",
+            "print(Small.__bases__)",
+            "print(type(Small()).__mro__[1])",
+            "print(Small.mro())",
+            "print(*made.__class__.__bases__[0].__subclasses__()[-1:])",
+            "kinds = {type(x): x for x in [made]}\nprint(kinds.keys())",
+        ],
+    )
+    def test_a_class_that_is_shown_without_its_name(self, tmp_path: Path, shown: str) -> None:
+        train = f"{IMPORT}class Small(Agent): pass\nmade = Agent()\n{shown}\n"
+        one = join(tmp_path, {"train.py": train, "agent.py": AGENT})
+        assert one.staying is not None
+        assert printed(tmp_path, written(one, one.text)) == printed(tmp_path, train)
+
+    @pytest.mark.parametrize(
+        "asked",
+        [
+            "print(type(made).__name__, made.__class__.__qualname__)",
+            "print(type(made) is Agent, type(made) == type(made))",
+            "print(vars(type(made)()), made.__class__() is made)",
+            "print(type('Other', (), {}).__name__)",
+            "assert made, type(made)\nprint(1)",
+            "if not made:\n    raise ValueError(f'{made.__class__}')\nprint(1)",
+        ],
+    )
+    def test_a_class_that_is_not_shown(self, tmp_path: Path, asked: str) -> None:
+        train = f"{IMPORT}made = Agent()\n{asked}\n"
+        one = join(tmp_path, {"train.py": train, "agent.py": AGENT})
+        assert one.staying is None
+        assert printed(tmp_path, one.text) == printed(tmp_path, train)
 
     def test_new_lines_stay_beside_it(self, tmp_path: Path) -> None:
         one = join(tmp_path, {"train.py": f"import torch\n{IMPORT}print(Agent)\n", "agent.py": AGENT})

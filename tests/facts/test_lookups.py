@@ -5,8 +5,12 @@ import copy
 import gc
 import importlib
 import inspect
+import io
+import logging
 import operator
 import sys
+import threading
+import traceback
 from types import FrameType, FunctionType, ModuleType
 from typing import Any
 
@@ -15,7 +19,9 @@ import pytest
 from transformer.facts.lookups import ANSWERING, ROWS, Lookup, lookups
 
 OF_MODULE = "a variable of this module"
-MODULES: dict[str, ModuleType] = {"sys": sys, "inspect": inspect, "importlib": importlib, "gc": gc}
+MODULES: dict[str, ModuleType] = {
+    module.__name__: module for module in (sys, inspect, importlib, gc, threading, traceback)
+}
 
 
 def _frame() -> FrameType:
@@ -94,6 +100,9 @@ def test_methods_are_shown(name: str) -> None:
         "__dict__": lambda: "method" in Thing.__dict__,
         "__class__": lambda: "method" in vars(Thing().__class__),
         "__dir__": lambda: "method" in Thing().__dir__(),
+        "mro": lambda: "method" in vars(Thing.mro()[0]),
+        "__base__": lambda: "method" in vars(type("Small", (Thing,), {}).__base__),
+        "__bases__": lambda: "method" in vars(type("Small", (Thing,), {}).__bases__[0]),
         "__mro__": lambda: "method" in vars(Thing.__mro__[0]),
         "__subclasses__": lambda: "method" in vars(next(c for c in object.__subclasses__() if c is Thing)),
         "getmembers": lambda: "method" in dict(inspect.getmembers(Thing())),
@@ -183,3 +192,88 @@ def test_what_answers_for_any_name(name: str) -> None:
     made.a = 1
     dir(made), getattr(made, "b", 0), isinstance(1, cls)
     assert name in asked
+
+
+def _function_shown(name: str) -> Any:
+    """What something that shows the running functions shows of this one."""
+    seen: list[object] = []
+    logger = logging.Logger("shows")
+    handler = logging.StreamHandler(io.StringIO())
+    handler.setFormatter(logging.Formatter("%(funcName)s"))
+    logger.addHandler(handler)
+
+    def watch(frame: FrameType, event: str, given: object) -> None:
+        seen.append(frame.f_code.co_name)
+
+    def profiled(module: Any) -> object:
+        thread = threading.Thread(target=lambda: None)
+        getattr(module, name)(watch)
+        try:
+            thread.start()
+            (lambda: None)()
+        finally:
+            getattr(module, name)(None)
+        thread.join()
+        return seen
+
+    def generator() -> Any:
+        yield sys._getframe(1).f_code.co_name
+
+    try:
+        raise ValueError
+    except ValueError as error:
+        raised, trace = error, error.__traceback__
+        now = inspect.trace()
+    assert trace is not None
+    frame = sys._getframe()
+    text = io.StringIO()
+    return {
+        "_current_frames": lambda: sys._current_frames()[threading.get_ident()].f_back,
+        "_getframe": lambda: sys._getframe(1),
+        "setprofile": lambda: profiled(threading),
+        "settrace": lambda: profiled(threading),
+        "currentframe": lambda: inspect.currentframe(),
+        "getinnerframes": lambda: inspect.getinnerframes(trace),
+        "getouterframes": lambda: inspect.getouterframes(frame),
+        "stack": lambda: inspect.stack(),
+        "trace": lambda: now,
+        "f_back": lambda: frame.f_back,
+        "gi_frame": lambda: generator().gi_frame,
+        "tb_frame": lambda: trace.tb_frame,
+        "StackSummary": lambda: traceback.StackSummary.extract(traceback.walk_stack(None)),
+        "TracebackException": lambda: traceback.TracebackException.from_exception(raised).stack,
+        "extract_stack": lambda: traceback.extract_stack(),
+        "extract_tb": lambda: traceback.extract_tb(trace),
+        "format_stack": lambda: traceback.format_stack(),
+        "print_stack": lambda: traceback.print_stack(file=text) or text.getvalue(),
+        "walk_stack": lambda: list(traceback.walk_stack(None)),
+        "walk_tb": lambda: list(traceback.walk_tb(trace)),
+        "findCaller": lambda: logger.findCaller(),
+        "funcName": lambda: logger.warning("x") or handler.stream.getvalue(),
+        "stack_info": lambda: logger.warning("x", stack_info=True) or handler.stream.getvalue(),
+        "stacklevel": lambda: logger.warning("x", stacklevel=2) or handler.stream.getvalue(),
+    }[name]()
+
+
+@pytest.mark.parametrize("name", sorted(lookups(frames=True)))
+def test_running_functions_are_shown(name: str) -> None:
+    shown = str(_function_shown(name))
+    assert any(one in shown for one in ("_function_shown", "<lambda>", "generator", "test_running_functions"))
+
+
+@pytest.mark.parametrize("name", sorted(lookups(of="record")))
+def test_fields_of_a_log_that_show_its_file(name: str) -> None:
+    record = logging.Logger("shows").makeRecord("shows", logging.INFO, __file__, 1, "", (), None)
+    shown = [style.format(name) for style in ("%({})s", "{{{}}}")]
+    texts = [logging.Formatter(text, style=text[0]).format(record) for text in shown]  # type: ignore[arg-type]
+    assert all(text in __file__ and "test_lookups" in text for text in texts)
+
+
+@pytest.mark.parametrize("name", sorted(lookups(classes=True)))
+def test_classes_show_their_module(name: str) -> None:
+    small = type("Small", (Thing,), {})
+    found = {"__class__": lambda: small().__class__}.get(name, lambda: getattr(small, name))()
+    shown = str(
+        Thing.__subclasses__() if name == "__subclasses__" else found() if callable(found) and name == "mro" else found
+    )
+    assert __name__ in shown

@@ -16,6 +16,7 @@ from transformer.conversion.line_length import DEFAULT_LINE_LENGTH
 from transformer.conversion.result import Applied, Conversion, Outcome, Skipped, Step
 from transformer.conversion.selection import chosen_names
 from transformer.conversion.settings import Target
+from transformer.conversion.shown_code import shown
 from transformer.dataflow.name_lookups import seen_by_text
 from transformer.dataflow.own_compiling import compiled_by_script, own_compiling
 from transformer.dataflow.own_names import called_otherwise, captured
@@ -370,6 +371,8 @@ def _other_meaning(state: State, after: Tree, *, gathers: bool) -> str | None:
         return f"the script replaces {name} by its own, which the new code calls more or less often"
     if (text := rewritten(state.tree, after)) is not None:
         return f"the script prints the text of an expression, and would print {text}"
+    if (found := shown(state.tree, after)) is not None:
+        return f"line {getattr(found[0], 'lineno', 1)} {found[1]}"
     place = None if gathers else seen_by_text(state.tree, after, state.roles.scope)
     return f"line {place.lineno} may look up by its name what it sets" if place is not None else None
 

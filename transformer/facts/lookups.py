@@ -24,7 +24,8 @@ class Lookup:
     names: str
     of: str
     """Whose names they are: builtin, attribute, library, the module that has them, file (a file's own, by Python or by
-    custom), or special: methods that a class defines, and Python calls."""
+    custom), special: methods that a class defines, and Python calls, word: attributes, keyword arguments and words in
+    texts, whatever they are of, or record: fields that the format of a log may have."""
     finds: Found
     """What is found: objects of any kind; parts of a network; methods, where an attribute shows which a class has;
     state: of the interpreter, modules among it."""
@@ -32,6 +33,10 @@ class Lookup:
     """Whose variables: those of a module, those of the function that calls it (and of its module), or of either."""
     sets: bool = False
     """Whether attributes are set."""
+    classes: bool = False
+    """Whether classes are found, which show the module that they are of."""
+    frames: bool = False
+    """Whether it shows which functions run, and which of them called the others."""
 
 
 ROWS = (
@@ -43,18 +48,30 @@ ROWS = (
     Lookup("delattr setattr", "builtin", "attributes", sets=True),
     Lookup("__delattr__ __setattr__", "attribute", "attributes", sets=True),
     Lookup("__dict__", "attribute", "methods", sets=True),
-    Lookup("__class__ __dir__ __mro__ __subclasses__", "attribute", "methods"),
+    Lookup("__dir__", "attribute", "methods"),
+    Lookup("__base__ __bases__ __class__ __mro__ __subclasses__ mro", "attribute", "methods", classes=True),
     Lookup("_buffers _modules _parameters", "attribute", "parts"),
     Lookup("__globals__ f_globals", "attribute", "variables", "module"),
-    Lookup("cell_contents f_back f_builtins f_locals gi_frame tb_frame", "attribute", "variables", "both"),
+    Lookup("cell_contents f_builtins f_locals", "attribute", "variables", "both"),
+    Lookup("f_back gi_frame tb_frame", "attribute", "variables", "both", frames=True),
     Lookup("attrgetter methodcaller operator", "library", "attributes"),
     Lookup("importlib", "library", "modules"),
     Lookup("sys", "library", "state"),
     Lookup("gc inspect", "library", "objects"),
     Lookup("modules", "sys", "variables", "module"),
-    Lookup("_current_frames _getframe setprofile settrace", "sys", "variables", "both"),
+    Lookup("_current_frames _getframe setprofile settrace", "sys", "variables", "both", frames=True),
     Lookup("import_module reload", "importlib", "variables", "module"),
-    Lookup("currentframe getclosurevars getinnerframes getouterframes stack trace", "inspect", "variables", "both"),
+    Lookup("getclosurevars", "inspect", "variables", "both"),
+    Lookup("currentframe getinnerframes getouterframes stack trace", "inspect", "variables", "both", frames=True),
+    Lookup(
+        "StackSummary TracebackException extract_stack extract_tb format_stack print_stack walk_stack walk_tb",
+        "traceback",
+        "nothing",
+        frames=True,
+    ),
+    Lookup("setprofile settrace", "threading", "nothing", frames=True),
+    Lookup("filename module pathname", "record", "state"),
+    Lookup("findCaller funcName stack_info stacklevel", "word", "nothing", frames=True),
     Lookup("getattr_static getmembers getsource", "inspect", "methods"),
     Lookup("get_objects get_referents get_referrers", "gc", "objects"),
     Lookup("__dir__ __getattr__ __getattribute__ __instancecheck__ __setattr__", "special", "attributes"),
@@ -84,3 +101,5 @@ ATTRIBUTES = lookups(of=("builtin", "library"), finds="attributes")
 """What gets at attributes, functions and methods by their names."""
 ANSWERING = lookups(of="special", finds="attributes")
 """Methods that a class answers with for attributes of any name."""
+FRAMES = frozenset(f"{row.of}.{name}" for row in ROWS if row.frames for name in row.names.split())
+"""Whole names of what shows which functions run, and where they stand."""

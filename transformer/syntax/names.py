@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import keyword
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -39,7 +40,13 @@ class Names:
         return name in self._taken
 
     def fresh(self, wanted: str) -> str:
-        """A name that the script does not use yet; it is taken from now on."""
+        """A name that the script does not use yet; it is taken from now on.
+
+        Args:
+            wanted: the name, or the text of an expression, such as `opts["a"]`, of which only the words are kept.
+        """
+        wanted = "_".join(re.findall(r"\w+", wanted))
+        wanted = wanted if wanted.isidentifier() else f"_{wanted}"
         name, number = wanted, 0
         while name in self._taken or keyword.iskeyword(name) or hasattr(builtins, name):
             number += 1

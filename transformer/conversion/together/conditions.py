@@ -12,7 +12,8 @@ from transformer.conversion.together.gathered import Gathered, refusal
 from transformer.conversion.together.meanings import Meanings, is_written
 from transformer.conversion.together.modules import File, read_file
 from transformer.conversion.together.needed import bound_names
-from transformer.facts.lookups import OF_CALLER, lookups
+from transformer.facts import python
+from transformer.facts.lookups import FRAMES, OF_CALLER, lookups
 from transformer.syntax.diagnostics import Diagnostic
 from transformer.syntax.imports import is_future
 from transformer.syntax.query import asked_name, calls_method, names_in
@@ -21,9 +22,9 @@ from transformer.syntax.tree import Tree
 
 OWN = lookups(of="file", finds=("state", "attributes"))
 """Names that each module has, of which the merged file has only one."""
-BY_NAME = frozenset(
-    "sys.modules sys._getframe inspect.getfile inspect.getsourcefile inspect.getmodule inspect.stack "
-    "inspect.currentframe hydra.utils.instantiate hydra.utils.get_class hydra.utils.call hydra.utils.get_method".split()
+BY_NAME = FRAMES | frozenset(
+    "sys.modules inspect.getfile inspect.getsourcefile inspect.getmodule "
+    "hydra.utils.instantiate hydra.utils.get_class hydra.utils.call hydra.utils.get_method".split()
 )
 LOADERS = frozenset("importlib runpy pkgutil imp".split())
 PICKLES = (
@@ -99,6 +100,8 @@ def _found_by_name(gathered: Gathered, file: File) -> Iterator[Diagnostic]:
     for node in (*file.tree.of(ast.Attribute), *file.tree.of(ast.Name)):
         if isinstance(node, ast.Attribute) and node.attr == "__module__":
             yield refusal(file, node, "`__module__` would differ in one file")
+        elif isinstance(node, ast.Attribute) and node.attr in lookups(of="attribute", frames=True):
+            yield refusal(file, node, f"`{node.attr}` shows which file a function is in, and one file has no others")
         what = file.tree.qualified(node)
         if what in BY_NAME:
             yield refusal(file, node, f"`{what}` looks things up by module, and one file has no other modules")
@@ -106,6 +109,13 @@ def _found_by_name(gathered: Gathered, file: File) -> Iterator[Diagnostic]:
             above = _adds_folder_above(gathered, file, node) and not _in_several_folders(gathered)
             if not above and not _adds_what_is_not_needed(gathered, file, node):
                 yield refusal(file, node, "`sys.path` is changed, so that it is not known which files are imported")
+
+    for text in file.tree.of(ast.Constant):
+        fields = re.findall(r"%\((\w+)\)|\{(\w+)\}", text.value) if isinstance(text.value, str) else []
+        for field in sorted({name for pair in fields for name in pair} & lookups(of="record")):
+            yield refusal(
+                file, text, f"a log that shows its `{field}` shows which file logs, and one file has no others"
+            )
 
 
 def _adds_folder_above(gathered: Gathered, file: File, path: ast.AST) -> bool:
@@ -295,6 +305,30 @@ def _classes_as_values(gathered: Gathered, meanings: Meanings, file: File) -> It
         if not uses and not _is_chosen(file, file is gathered.script, node):
             why = f"`{ast.unparse(node)}` is handed on, and is shown as of {made.name} where it is printed or saved"
             yield made, refusal(file, node, f"{why}: call it where it is named")
+    for found in _classes_found(file.tree):
+        why = f"`{ast.unparse(found)}` is shown with the name of the file of the class"
+        yield from (
+            (made, refusal(file, found, f"{why}: show its `__name__`")) for made in gathered.files if made.tree.classes
+        )
+
+
+def _classes_found(tree: Tree) -> Iterator[ast.expr]:
+    """Where the class of an object, or another class, is got without its name, and may be shown."""
+    attributes, found = lookups(of="attribute", classes=True), list[ast.expr]()
+    for node in tree.of(ast.Attribute):
+        call = tree.parents[node]
+        method = callable(vars(type).get(node.attr)) and isinstance(call, ast.Call) and call.func is node
+        found += [call if method and isinstance(call, ast.expr) else node] if node.attr in attributes else []
+    for call in tree.of(ast.Call):
+        row = python.does("builtin", tree.names.builtin(call.func) or "")
+        found += [call] if row is not None and row.makes == "class" and len(call.args) == 1 else []
+    for one in found:
+        while isinstance(around := tree.parents[one], ast.Subscript) and around.value is one:
+            one = around
+        further = isinstance(around, ast.Attribute) and around.attr in attributes
+        of_error = isinstance(tree.statement(one), (ast.Assert, ast.Raise))  # whose traceback shows the file anyway
+        if not (further or of_error) and not _only_uses_class(tree, one, around):
+            yield one
 
 
 def _named_elsewhere(

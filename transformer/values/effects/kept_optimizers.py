@@ -196,9 +196,16 @@ def making(roles: Roles, name: str) -> list[Optimizer]:
 
 
 def trained_by(name: str) -> str:
-    """What an optimizer trains, by its name: `_actor` for `actor_optimizer` and `self.actor_optim`, or nothing."""
-    own = re.sub(r"_*(optimi[sz]er|optim|opt)_*", "", name.rpartition(".")[2])
-    return f"_{own}" if own else ""
+    """What an optimizer trains, by its name: `_actor` for `actor_optimizer` and `self.actor_optim`, or nothing.
+
+    An optimizer in a container is named by its key, `opts["actor"]`, or else as the container is.
+    """
+    node: ast.AST = ast.parse(name, mode="eval").body
+    while isinstance(node, ast.Subscript) and not isinstance(getattr(node.slice, "value", None), str):
+        node = node.value
+    word = node.slice.value if isinstance(node, ast.Subscript) else last_written(node)  # type: ignore[attr-defined]
+    own = re.sub(r"_*(optimi[sz]er|optim|opt)(s\b)?_*", "", word)
+    return f"_{own}" if own.isidentifier() else ""
 
 
 def always_made(roles: Roles, name: str) -> bool:
