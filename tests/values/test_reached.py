@@ -284,6 +284,31 @@ def test_an_attribute_of_several_values_is_unknown(init: str, made: str, value: 
     assert isinstance(outcome, Skipped), outcome
 
 
+WIDE = """class Wide(Agent):
+    def get_action_and_value(self, x, action=None):
+        probs = Categorical(logits=self.actor(x))
+        action = probs.sample() if action is None else action
+        return action, probs.log_prob(action), probs.entropy(), {}
+
+
+"""
+EITHER_AGENT = "if args.seed:\n    agent = Agent().to(device)\nelse:\n    agent = {}"
+
+
+@pytest.mark.parametrize(
+    ("value", "made", "applies"),
+    [
+        ("2 * self.critic(x)", "Wide()", True),
+        ("torch.special.i0(self.critic(x))", "Wide()", False),
+    ],
+)
+def test_a_network_of_one_of_two_classes(value: str, made: str, applies: bool) -> None:
+    parts = minibatch(LOSS, functions=WIDE.format(value), make_agent=EITHER_AGENT.format(made))
+    conversion = convert(script(parts), select=CHOSEN)
+    outcome = next(step.outcome for step in conversion.steps if step.transform.name == "one-graph")
+    assert isinstance(outcome, Applied) is applies, outcome
+
+
 OWN = """
 import gymnasium as gym
 import torch

@@ -707,10 +707,11 @@ class _Way:
             owner = next((n for n in self._tree.ancestors(self._update) if isinstance(n, ast.ClassDef)), None)
             return _Value(path="self", cls=owner) if owner is not None else PLAIN
         made = [value for _, value in self._roles.assignments(name)]
-        for value in made:
-            constructor = self._tree.constructor(value)
-            if constructor is not None:
-                return _Value(path=name, cls=self._tree.classes[unparse(constructor.func)])
+        new = [value for value in made if not is_none(value) and name not in names_in([value])]
+        calls_of = {value: self._tree.constructor(value) for value in new}
+        class_of = {v: self._tree.classes[unparse(c.func)] if c else None for v, c in calls_of.items()}
+        if cls := self._one_of(name, [c for c in class_of.values() if c], class_of):
+            return _Value(path=name, cls=cls)
         if any("requires_grad" in unparse(v) or "Parameter" in unparse(v) for v in made) or self._is_optimized(name):
             one = frozenset((name,))
             return _Value(one, one)

@@ -92,7 +92,10 @@ class NetworkUses:
         made = [without_methods(v, MOVING) for v in bound if not is_none(v)]  # it may be made under a condition
         calls = [value for value in made if isinstance(value, ast.Call)]
         moved = [value for value in made if isinstance(value, ast.Name) and value.id == network]
-        if len(calls) != 1 or len(calls) + len(moved) != len(made) or network in roles.variant:
+        one = len(calls) == 1 or (
+            self._structure and all(self._tree.never_both(c, o) for i, c in enumerate(calls) for o in calls[:i])
+        )
+        if not (calls and one) or len(calls) + len(moved) != len(made) or network in roles.variant:
             return f"{network} is not made by exactly one call above the training loop"
         why = None if self._structure else self._parts.obstacle(calls[0])
         if why is not None:
@@ -100,7 +103,8 @@ class NetworkUses:
         self._seen.clear()  # uses already checked for another network may be uses of this one too
         try:
             if self._structure:
-                self._check_given(calls[0])
+                for call in calls:
+                    self._check_given(call)
                 self._parts.check_structure()
             self._check_script()
             self._network(network, roles.scope, 0)
