@@ -57,6 +57,29 @@ REWRITES = [
         growing("if args.seed:\n    clipfracs.append(norm)", above=f"norm = {NORM}"),
         grown("if args.seed:\n    clipfracs.append(norm)", above=f"norm = {NORM}"),
     ),
+    *(
+        Rewrite(
+            f"a tensor of which only the values are used: {report}",
+            growing("if args.seed:\n    clipfracs += [ratio.mean()]", report=report),
+            grown("if args.seed:\n    clipfracs += [ratio.mean().detach()]", report=report),
+        )
+        for report in (
+            "print(iteration)",
+            "print(float(sum(clipfracs) / len(clipfracs)))",
+            "for share in clipfracs:\n    print(share.item())",
+            "print(f'{torch.stack(clipfracs).mean():.3f}')",
+        )
+    ),
+    Rewrite(
+        "the negative of a tensor",
+        growing("if args.seed:\n    clipfracs += [-ratio.mean(), ratio]", report="print(iteration)"),
+        grown("if args.seed:\n    clipfracs += [(-ratio.mean()).detach(), ratio.detach()]", report="print(iteration)"),
+    ),
+    Rewrite(
+        "a number of Python",
+        growing("if args.seed:\n    clipfracs += [float(ratio.mean().data)]"),
+        grown("if args.seed:\n    clipfracs += [float(ratio.mean().data)]"),
+    ),
     Rewrite(
         "the name is taken",
         growing(GROWS, before_loop="new_clipfracs = 1"),
@@ -137,15 +160,33 @@ NOOPS = [
     NoOp(
         "seen by a function", growing(GROWS, closures="def seen():\n    return len(clipfracs)"), "uses it in a function"
     ),
-    NoOp("the loss", growing("if args.seed:\n    clipfracs += [ratio.mean()]", report="print(iteration)"), GRAPH),
+    *(
+        NoOp(
+            f"a tensor with its graph is {use}",
+            growing("if args.seed:\n    clipfracs += [ratio.mean()]", **parts),
+            GRAPH,
+        )
+        for use, parts in (
+            ("shown", {"report": "print(clipfracs)"}),
+            ("one is shown", {"report": "for share in clipfracs:\n    print(share)"}),
+            ("asked for", {"report": "print(clipfracs[-1].requires_grad)"}),
+            ("learned from", {"report": "(sum(clipfracs) / 9).backward()"}),
+            ("given away", {"report": "seen(clipfracs)", "third_party": "from elsewhere import seen"}),
+            ("compared", {"report": "print(float(sum(clipfracs)), clipfracs[0] is ratio)"}),
+            ("an error is caught", {"report": "try:\n    print(np.mean(clipfracs))\nexcept RuntimeError:\n    pass"}),
+        )
+    ),
     NoOp(
-        "a name, with gradients off",
-        growing("with torch.no_grad():\n    if args.seed:\n        clipfracs += [ratio]", report="print(iteration)"),
+        "a name that is shown, with gradients off",
+        growing("with torch.no_grad():\n    if args.seed:\n        clipfracs += [ratio]", report="print(clipfracs)"),
         GRAPH,
     ),
     NoOp(
         "the result of a call",
-        growing("with torch.no_grad():\n    if args.seed:\n        clipfracs += [id(ratio)]"),
+        growing(
+            "with torch.no_grad():\n    if args.seed:\n        clipfracs += [seen(ratio)]",
+            third_party="from elsewhere import seen",
+        ),
         GRAPH,
     ),
     NoOp("repeated", growing(METHOD), "is repeated, or in a function"),

@@ -1,6 +1,7 @@
 """Networks that make their own optimizers and belong to an object: `agent.critic.optimizer`."""
 
 from pathlib import Path
+from textwrap import dedent, indent
 
 import pytest
 from forking import assert_same_output
@@ -111,6 +112,93 @@ def test_both_networks_are_stepped_in_the_graph(tmp_path: Path) -> None:
     assert isinstance(outcome, Applied), outcome
     assert "traceable(learner.critic.optimizer)" in converted and "traceable(learner.actor.optimizer)" in converted
     assert_same_output(tmp_path, SCRIPT, converted)
+
+
+TAIL = SCRIPT[SCRIPT.index("walk, learner =") :]
+TRAINER = """class Trainer:
+    def __init__(self, learner, walk):
+        self.learner, self.walk = learner, walk
+
+    def train(self):
+        x = self.walk.reset()
+        for step in range(60):
+            push = self.learner.act(x)
+            after, gain, over = self.walk.step(push)
+            self.learner.keep(x, push, gain)
+            x = self.walk.reset() if over else after
+            if step > 16:
+                self.learner.learn()
+
+
+learner = Learner()
+"""
+FUNCTION = """def train(learner, walk):
+    x = walk.reset()
+    for step in range(60):
+        push = learner.act(x)
+        after, gain, over = walk.step(push)
+        learner.keep(x, push, gain)
+        x = walk.reset() if over else after
+        if step > 16:
+            learner.learn()
+
+
+learner = Learner()
+"""
+SHOWN = "print([p.sum().item() for net in (learner.actor, learner.critic) for p in net.parameters()])\n"
+SEED = "random.seed(1)\ntorch.manual_seed(1)\n"
+HANDED_ON = f"{TRAINER}{SEED}trainer = Trainer(learner, Walk())\ntrainer.train()\n{SHOWN}"
+GIVEN = f"{FUNCTION}{SEED}train(learner, Walk())\ntrain(learner, Walk())\n{SHOWN}"
+LEARNS = "self.learner.learn()\n"
+PROPERTY = "    @property\n    def learner(self):\n        return random.choice(self.learners)\n\n    def train(self"
+
+
+@pytest.mark.parametrize("tail", [HANDED_ON, GIVEN], ids=["an object's", "an argument"])
+def test_an_object_that_is_handed_on(tail: str, tmp_path: Path) -> None:
+    outcome, converted = of_a_network({TAIL: tail})
+    assert isinstance(outcome, Applied), outcome
+    assert "learner.critic.optimizer)\n" in converted
+    assert_same_output(tmp_path, SCRIPT.replace(TAIL, tail), converted)
+
+
+SETS = "                self.learner = Learner()\n"
+LATER = "                again()\n"
+AGAIN_BELOW = "learner = Learner()\n\n\ndef again():\n    trainer.learner = Learner()\n\n\n"
+GETS = "    def __getattr__(self, name):\n        pass\n\n    def train(self"
+SEVERAL = "self.learners, self.walk = [learner, Learner()]"
+STEPS = (
+    indent(dedent(SCRIPT[SCRIPT.index("        drawn =") : SCRIPT.index("\n\nrandom.seed(1)")]), " " * 16).rstrip()
+    + "\n"
+)
+WRITTEN_OUT = HANDED_ON.replace(f"                {LEARNS}", STEPS.replace("self.", "self.learner."))
+SPARE = "learner, spare = Learner(), Learner()\n"
+RIVAL = """class Rival(Learner):
+    def __init__(self):
+        super().__init__()
+        self.critic = Actor(5, 1.0)
+
+
+"""
+ANOTHER = {
+    "set": HANDED_ON.replace(LEARNS, LEARNS + SETS),
+    "set by its name": HANDED_ON.replace(LEARNS, f"{LEARNS}                setattr(self, 'learner', Learner())\n"),
+    "set by a function": HANDED_ON.replace(LEARNS, LEARNS + LATER).replace("learner = Learner()\n", AGAIN_BELOW),
+    "set by a loop": HANDED_ON.replace(LEARNS, f"{LEARNS}                for self.learner in [Learner()]: pass\n"),
+    "a property": HANDED_ON.replace("self.learner, self.walk = learner", SEVERAL).replace(
+        "    def train(self", PROPERTY
+    ),
+    "set, written out": WRITTEN_OUT.replace("learner = Learner()\n", SPARE).replace(
+        "self.learner.count += 1\n", f"self.learner.count += 1\n{SETS.replace('Learner()', 'spare')}"
+    ),
+    "asked for": HANDED_ON.replace("    def train(self", GETS),
+    "of two classes": RIVAL + GIVEN.replace("train(learner, Walk())\n", "train(Rival(), Walk())\n", 1),
+}
+
+
+@pytest.mark.parametrize("tail", ANOTHER.values(), ids=ANOTHER)
+def test_an_object_that_is_handed_on_and_may_be_another(tail: str) -> None:
+    outcome, _ = of_a_network({TAIL: tail})
+    assert isinstance(outcome, Skipped), tail
 
 
 DERIVED = {

@@ -941,7 +941,7 @@ def test_late_append(inside: str) -> None:
 @pytest.mark.parametrize(
     ("parts", "why"),
     [
-        ({"fill": "losses.append(loss)"}, "appends what may have a graph"),
+        ({"fill": "losses.append(loss)", "inside": "print(losses)"}, "appends what may have a graph"),
         (
             {"fill": "losses.append(loss.item())", "above": "losses = []\nkept = [losses]", "inside": "print(kept)"},
             "uses it before the epochs have ended, perhaps through another name",

@@ -877,6 +877,15 @@ def test_a_result_whose_graph_was_freed() -> None:
     outcome, _ = of_an_object({**CRITIC, clear: kept, step: shown})
     assert isinstance(outcome, Skipped)
     assert "returns kept, perhaps with a graph" in outcome.reason
+    for adds, graph in (
+        ("kept.append(guess.detach())", False),
+        ("kept.append(guess)", True),
+        ("kept[0] = guess", True),
+    ):
+        made = f"                kept = []\n                {adds}\n{clear}"
+        outcome, _ = of_an_object({**CRITIC, clear: CRITIC[clear].replace(clear, made), step: shown})
+        assert isinstance(outcome, Skipped) == graph, adds
+        assert isinstance(outcome, Applied) or "perhaps with a graph" in outcome.reason
 
 
 @pytest.mark.parametrize(

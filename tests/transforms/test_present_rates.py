@@ -55,6 +55,10 @@ KEPT = {
     },
     "schedulers in a list": {"before_loop": SCHEDULER.replace("= ", "= [") + "]"},
     "it is compared": {"before_loop": "print(agent == optimizer)", "report": "print(optimizer)"},
+    "a name is asked for": {
+        "anneal": "if iteration > 1:\n    rate = 1e-3\n    optimizer.param_groups[0]['lr'] = rate",
+        "report": "print(optimizer, rate if 'rate' in locals() else 0)",
+    },
     "a method of it has a name": {"before_loop": "step_later = optimizer.step"},
     "a function of the file declares it": {
         "closures": "def other():\n    global optimizer\n    optimizer.state_dict()\n\n",

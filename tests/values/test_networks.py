@@ -480,6 +480,10 @@ BUILT = AGENT.replace(INIT, f"{INIT}        self.build()\n", 1) + (
 )
 """A constructor that calls a method to make a layer."""
 SAVING = "\n\n    def write(self):\n        torch.save(self.actor.state_dict(), 'a')\n"
+WIDE = "class Wide(Agent):\n    def __init__(self):\n        super().__init__()\n\n\n"
+KEEPS = f"{WIDE.rstrip()}\n\n    def keep(self, kept):\n        kept.append(self)\n\n\n"
+EITHER = f"part = nn.Linear(2, 2)\nif args.seed:\n    {PARTS['make_agent'].strip()}\nelse:\n    agent = Wide()"
+HELD = "class Held(Agent):\n    def __init__(self, part):\n        super().__init__()\n        self.part = part\n\n\n"
 OTHER = f"{PARTS['make_agent']}\nother = Agent()"
 RENAMED = "net = agent\nif iteration > 9:\n    net = copy.deepcopy(agent).cpu()\ntorch.save(net, 'a')"
 CHOSEN = "with torch.no_grad():\n    net = other if args.seed else agent\n"
@@ -505,6 +509,7 @@ CHOSEN = "with torch.no_grad():\n    net = other if args.seed else agent\n"
         {"make_agent": OTHER, "head": f"{CHOSEN}    print(net.get_value(next_obs).shape)"},
         {"third_party": "import copy", "report": RENAMED},
         {"head": "net = agent\nlast = net\nprint(last.get_value(next_obs).shape)"},
+        {"functions": WIDE, "make_agent": EITHER},
     ],
     ids=[
         "made by a method",
@@ -518,6 +523,7 @@ CHOSEN = "with torch.no_grad():\n    net = other if args.seed else agent\n"
         "one of two",
         "under another name, or a copy",
         "under two other names",
+        "made by one of two calls",
     ],
 )
 def test_parameters_that_stay(parts: dict[str, str]) -> None:
@@ -528,6 +534,10 @@ def test_parameters_that_stay(parts: dict[str, str]) -> None:
     ("parts", "why"),
     [
         ({"agent": BUILT, "head": "agent.build()"}, "sets self.more"),
+        ({"functions": WIDE, "make_agent": EITHER.replace("else:", "if not args.seed:")}, "exactly one call"),
+        ({"functions": WIDE, "make_agent": EITHER.replace("else:\n    ", "")}, "exactly one call"),
+        ({"functions": KEEPS, "make_agent": EITHER}, "passes self on"),
+        ({"functions": WIDE + HELD, "make_agent": EITHER.replace("Wide()", "Held(part)")}, "which has other names"),
         ({"agent": BUILT, "before_loop": "again = agent.build", "head": "again()"}, "sets self.more"),
         ({"agent": BUILT.replace("self.build()", "self.late = lambda: self.build()", 1)}, "sets self.more"),
         (

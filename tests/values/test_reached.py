@@ -83,6 +83,7 @@ def given(init: str, made: str, value: str) -> dict[str, str]:
 
 EITHER = "if deep:\n    self.more = nn.Linear(1, 1)\nelse:\n    self.more = {}"
 
+IN_A_ROW = "nn.Sequential(nn.Linear(1, 1), Deep(), nn.Sequential(nn.Linear(1, 1), Plain()))"
 SEVEN = (
     "\n".join(f"    self.more{i} = Deep()" for i in range(7)),
     "\n".join(f"    self.more{i} = nn.Linear(1, 1)" for i in range(7)),
@@ -222,6 +223,8 @@ NESTED = NESTED.replace("super().__init__()\n", f"super().__init__()\n{NET}")
         minibatch(LOSS, **given(", deep=True", EITHER_KIND.format("Plain", "Deep"), "self.more(self.critic(x))")),
         minibatch(LOSS, **given(", deep=True", EITHER.format("Deep()"), "self.more(self.critic(x))")),
         minibatch(LOSS, **given(", deep=True", f"if deep:\n{SEVEN[0]}\nelse:\n{SEVEN[1]}", SEVEN[2])),
+        minibatch(LOSS, **given("", f"self.more = {IN_A_ROW}", "self.more(self.critic(x))")),
+        minibatch(LOSS, **given("", f"self.more = {IN_A_ROW}", "self.more[-1](self.more[1](self.critic(x)))")),
         minibatch(LOSS, **given(", more=Deep()", "self.more = more", "self.more(self.critic(x))")),
         minibatch(LOSS, **given(", ends=nn.functional.elu", "self.ends = ends", "self.ends(input=self.critic(x))")),
     ],
@@ -254,6 +257,9 @@ def test_an_update_whose_loss_reaches_all_is_one_graph(parts: dict[str, str]) ->
         ),
         (", deep=True", EITHER.format("Stopped()"), "self.more(self.critic(x))"),
         (", more=Stopped()", "self.more = more", "self.more(self.critic(x))"),
+        ("", f"self.more = {IN_A_ROW.replace('Plain', 'Stopped')}", "self.more(self.critic(x))"),
+        ("", f"self.more = {IN_A_ROW.replace('Deep', 'Stopped')}", "self.more(self.critic(x))"),
+        ("", f"self.more = {IN_A_ROW.replace('Deep', 'Stopped')}", "self.more[1](self.critic(x))"),
     ],
     ids=[
         "one of two functions",
@@ -267,12 +273,40 @@ def test_an_update_whose_loss_reaches_all_is_one_graph(parts: dict[str, str]) ->
         "the first of seven that one condition decides",
         "a layer, or an object of a class that may stop gradients",
         "an object that is given",
+        "the last in a row",
+        "one in the middle",
+        "one in the middle, called alone",
     ],
 )
 def test_an_attribute_of_several_values_is_unknown(init: str, made: str, value: str) -> None:
     conversion = convert(script(minibatch(LOSS, **given(init, made, value))), select=CHOSEN)
     outcome = next(step.outcome for step in conversion.steps if step.transform.name == "one-graph")
     assert isinstance(outcome, Skipped), outcome
+
+
+WIDE = """class Wide(Agent):
+    def get_action_and_value(self, x, action=None):
+        probs = Categorical(logits=self.actor(x))
+        action = probs.sample() if action is None else action
+        return action, probs.log_prob(action), probs.entropy(), {}
+
+
+"""
+EITHER_AGENT = "if args.seed:\n    agent = Agent().to(device)\nelse:\n    agent = {}"
+
+
+@pytest.mark.parametrize(
+    ("value", "made", "applies"),
+    [
+        ("2 * self.critic(x)", "Wide()", True),
+        ("torch.special.i0(self.critic(x))", "Wide()", False),
+    ],
+)
+def test_a_network_of_one_of_two_classes(value: str, made: str, applies: bool) -> None:
+    parts = minibatch(LOSS, functions=WIDE.format(value), make_agent=EITHER_AGENT.format(made))
+    conversion = convert(script(parts), select=CHOSEN)
+    outcome = next(step.outcome for step in conversion.steps if step.transform.name == "one-graph")
+    assert isinstance(outcome, Applied) is applies, outcome
 
 
 OWN = """

@@ -505,6 +505,20 @@ def test_locals_of_a_function_are_a_dict_of_its_variables(call: str, known: bool
     assert world.is_known(world.of(made)) is known
 
 
+@pytest.mark.parametrize(
+    ("asked", "known"), [("'x' in locals()", True), ("'x' in globals()", False), ("'x' in list(locals())", False)]
+)
+def test_a_name_that_a_module_asks_for(asked: str, known: bool) -> None:
+    world, made = world_of(f"import outside\nimport torch.nn as nn\n\nnet = nn.Linear(2, 2)\noutside.show({asked})\n")
+    assert world.is_known(world.of(made)) is known
+
+
+def test_a_function_of_the_file_called_locals() -> None:
+    code = "import outside\nimport torch.nn as nn\n\n\ndef locals():\n    outside.show(net)\n    return []\n\n\n"
+    world, made = world_of(f"{code}net = nn.Linear(2, 2)\nprint('x' in locals())\n")
+    assert not world.is_known(world.of(made))
+
+
 def test_locals_above_a_network_do_not_show_it() -> None:
     body = "outside.show(locals())\n    net = nn.Linear(2, 2)\n    return net\n\n\nmake()\n"
     world, made = world_of(f"import outside\nimport torch.nn as nn\n\n\ndef make():\n    {body}")

@@ -158,6 +158,12 @@ def is_vars_of_options(tree: Tree, name: ast.AST) -> bool:
     return call is not None and len(given) == 1 and holds_options(tree, given[0], tree.scope_of(call))
 
 
+def sees_no_value(tree: Tree, name: ast.AST) -> bool:
+    """The same, or whether it is part of `"x" in locals()`, a read of x that analyses see."""
+    call = tree.parents.get(name, name)
+    return is_vars_of_options(tree, name) or asked_name(tree.parents.get(call, call)) is not None
+
+
 MODULES = {module: lookups(of=module) for module in lookups(of="library", finds=("modules", "state", "objects"))}
 """Modules, and what of them gets at variables."""
 BUILTINS = lookups(of="builtin", where=("module", "caller", "both"))
@@ -225,11 +231,9 @@ def _is_of_an_object(tree: Tree, name: ast.Name) -> bool:
     script's."""
     if not isinstance(name.ctx, ast.Load):
         return False
-    if is_vars_of_options(tree, name):
+    if sees_no_value(tree, name):
         return True
     call = tree.parents[name]
-    if isinstance(call, ast.Call) and asked_name(tree.parents[call]) is not None:
-        return True  # `"x" in locals()` is a read of x, which analyses see
     if name.id == "__import__" and isinstance(call, ast.Call) and call.func is name:
         texts = [a.value for a in call.args if isinstance(a, ast.Constant)]
         return bool(texts) and "__main__" not in texts

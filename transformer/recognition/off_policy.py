@@ -238,7 +238,7 @@ def _kept_in(tree: Tree, loop: Loop, env_step: ast.Call, replay: str | None, ste
     stores = [(stmt, place) for stmt in statements(loop.body) for place in _stored_in(stmt, observed)]
     parts = (ast.Name, ast.Attribute, ast.expr_context)
     plain = [(stmt, place) for stmt, place in stores if all(isinstance(n, parts) for n in walk(place))]
-    learning = {unparse(step.func).partition(".")[0] for step in steps}
+    learning = {unparse(step.func) for step in steps}
     paths = [path.split(".") for stmt, place in plain for path in _keepers(tree, stmt, place, learning)]
     apart = {unparse(step.func.value) for step in steps if isinstance(step.func, ast.Attribute)}
     return {_beside(path, apart) for path in paths if path[0] == replay} or {*filter(None, [replay])}
@@ -254,7 +254,7 @@ def _beside(path: Sequence[str], optimizers: Set[str]) -> str:
 def _keepers(tree: Tree, stored: ast.stmt, place: ast.expr, learning: Set[str]) -> list[str]:
     """Where `agent.remember(step)` keeps a step, through its methods: `agent.memory`, for an agent that also learns."""
     call, found = stored.value if isinstance(stored, ast.Expr) else None, list[str]()
-    if isinstance(place, ast.Name) and place.id in learning and isinstance(call, ast.Call):
+    if any(step.startswith(f"{unparse(place)}.") for step in learning) and isinstance(call, ast.Call):
         named = call.func.attr if isinstance(call.func, ast.Attribute) else ""
         for method in tree.methods(named):
             own, *given = parameters(method) or [""]
@@ -262,7 +262,7 @@ def _keepers(tree: Tree, stored: ast.stmt, place: ast.expr, learning: Set[str]) 
             for stmt in statements(method.body):  # `step = np.hstack((state, action))`, which is stored below
                 told |= access(stmt).binds if isinstance(stmt, ast.Assign) and names_in([stmt.value]) & told else set()
             inside = (unparse(p) for s in statements(method.body) for p in _stored_in(s, told))
-            found += [f"{place.id}{path.removeprefix(own)}" for path in inside if path.startswith(f"{own}.")]
+            found += [f"{unparse(place)}{path.removeprefix(own)}" for path in inside if path.startswith(f"{own}.")]
     return found or [unparse(place)]
 
 

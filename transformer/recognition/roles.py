@@ -31,6 +31,7 @@ from transformer.syntax.diagnostics import at
 from transformer.syntax.query import (
     MethodCall,
     backwards,
+    bind_arguments,
     calls_method,
     first_parameter,
     is_number,
@@ -166,11 +167,33 @@ class Roles:
         for target, call, _ in made:
             if isinstance(target, ast.Name):
                 found.setdefault(unparse(call.func), []).append(target.id)
+        for cls in self.tree.classes:
+            names = found.get(cls, [])
+            found[cls] = list(dict.fromkeys([*names, *self._handed_on(cls, names)]))
+        whole = {cls: [*names] for cls, names in found.items()}
         for target, call, owner in made:
             if isinstance(target, ast.Attribute) and owner is not None:
-                owners = [unparse(target.value), *(n for n in found.get(owner.name, []) if n.isidentifier())]
+                owners = [unparse(target.value), *whole.get(owner.name, [])]
                 found.setdefault(unparse(call.func), []).extend(f"{name}.{target.attr}" for name in owners)
         return found
+
+    def _handed_on(self, cls: str, names: Sequence[str]) -> Iterator[str]:
+        """The parameters that are given objects of a class, and the attributes that functions set to them."""
+        for call in self.tree.of(ast.Call):
+            made = self.tree.classes.get(call.func.id) if isinstance(call.func, ast.Name) else None
+            makers = [m for m in (made.body if made else ()) if getattr(m, "name", "") == "__init__"]
+            function = makers[0] if makers else self.tree.function_called(call)
+            if not isinstance(function, ast.FunctionDef):
+                continue
+            bound = bind_arguments(function, call, call.func if makers else None)
+            pairs = [pair for s in statements(function.body) if isinstance(s, ast.Assign) for pair in pairwise(s)]
+            for parameter, value in bound.given.items() if bound else ():
+                new = isinstance(value, ast.Call) and unparse(value.func) == cls
+                if value is not call.func and (new or unparse(value) in names):
+                    yield parameter
+                    yield from (
+                        unparse(t) for t, v in pairs if isinstance(t, ast.Attribute) and unparse(v) == parameter
+                    )
 
     @cached_property
     def made_elsewhere(self) -> frozenset[str]:

@@ -35,6 +35,7 @@ from transformer.transforms.base import BOTH, Rewrite, Skip, Transform, Transfor
 from transformer.transforms.compiling import frozen, present_rates
 from transformer.transforms.compiling.compile import changed_option, stays_eager
 from transformer.transforms.compiling.outside_graphs import read_with_graph
+from transformer.transforms.update import late_append
 from transformer.values.effects import kept_optimizers
 from transformer.values.effects.recorded import Recorded
 from transformer.values.effects.world import World
@@ -306,6 +307,7 @@ def _kept_graph(roles: Roles, update: ast.FunctionDef) -> str | None:
     returned = [s.value for s in statements(update.body) if isinstance(s, ast.Return) and s.value is not None]
     results = [n for v in returned for n in (v.elts if isinstance(v, ast.Tuple) else [v])]
     names = {n.id for n in results if isinstance(n, ast.Name)}
+    names = {name for name in names if not late_append.holds_no_graph(roles, update.body, name)}
     for stmt in statements(update.body):
         for name in sorted(access(stmt).binds & names) if not hasattr(stmt, "body") else ():
             value = stmt.value if isinstance(stmt, (ast.Assign, ast.AnnAssign, ast.AugAssign)) else None

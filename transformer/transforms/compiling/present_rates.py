@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection
 
-from transformer.dataflow.name_lookups import is_vars_of_options
+from transformer.dataflow.name_lookups import sees_no_value
 from transformer.facts.libraries import module_methods
 from transformer.facts.torch_api import of_optimizers, optimizers
 from transformer.recognition.learning_rate import SEEING
@@ -43,7 +43,7 @@ def obstacle(roles: Roles, optimizer: Optimizer, updates: Collection[ast.Functio
     for node in tree.nodes:
         word = node.id if isinstance(node, ast.Name) else tree.last_name(node)
         method = isinstance(node, ast.Attribute) and tree.qualified(node) is None and word != "_getframe"
-        if word in SEEING and not method and not is_vars_of_options(tree, node):
+        if word in SEEING and not method and not sees_no_value(tree, node):
             return f"line {_line(node)} uses {word}, which may see it"
     made = world.of(optimizer.call)
     if not world.is_known(made):

@@ -8,9 +8,11 @@ from transformer.dataflow.grad_mode import without_gradients
 from transformer.facts.torch_api import NO_GRAPH, REDUCES
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import TRY, calls_method, pairwise, statements, walk
+from transformer.syntax.query import TRY, calls_method, names_in, pairwise, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.transforms.base import ALL, NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.values.effects.graphs import Graphs
+from transformer.values.effects.objects import UNKNOWN
 from transformer.values.effects.world import World
 from transformer.values.minibatch import first_computation, last_step
 from transformer.values.tensors import Tensors
@@ -21,12 +23,13 @@ INFO = TransformInfo(
     summary="append a minibatch's results to lists below the optimizer's step",
     applies=(
         "to lists that the training empties above the epochs and reads below them or between minibatches, and to "
-        "which a minibatch appends numbers, or tensors without gradients, conditionally or not; nothing may leave the "
-        "minibatch above its step"
+        "which a minibatch appends numbers or tensors, conditionally or not; what reads the tensors may only use their "
+        "values, unless they have no gradients; nothing may leave the minibatch above its step"
     ),
     safety=(
         "The same elements go, in the same order, into a list of the minibatch's own, and after the step into the "
-        "original list; nothing reads that list in between."
+        "original list; nothing reads that list in between. A tensor whose graph nothing asks for is detached from it, "
+        "because the backward pass has freed that graph."
     ),
     costs="update() is not compiled, because a list is longer at each call: append to it below the optimizer's step.",
     needs=(),
@@ -37,6 +40,7 @@ INFO = TransformInfo(
     ),
 )
 
+IDENTITY = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
 CLIPPING = "torch.nn.utils.clip_grad_norm_"
 """Returns the norm of gradients, which have no graph themselves."""
 
@@ -68,6 +72,11 @@ def apply(state: State) -> Rewrite:
             if (why := _obstacle(roles, region, filled, places)) is not None:
                 reasons.append(f"{filled}: {why}")
                 continue
+            for element in (e for place in places for e in _elements(state.tree.statement(place))):
+                if not _has_no_graph(roles, element, state.tree.statement(element)):
+                    text = state.tree.text(element)
+                    plain = isinstance(element, (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
+                    edits.substitute(element, f"{text if plain else f'({text})'}.detach()")
             own = state.tree.names.fresh(f"new_{filled}")
             stmt = next(s for s in region if any(n in places for n in walk(s)))
             edits.before(stmt, f"{own} = []")
@@ -146,10 +155,38 @@ def _obstacle(roles: Roles, region: list[ast.stmt], name: str, places: list[ast.
         around = [n for n in tree.ancestors(stmt) if any(n in walk(s) for s in region)]
         if not all(isinstance(n, (ast.If, ast.With)) for n in around):
             return f"line {stmt.lineno} is repeated, or in a function"
-        if not all(_has_no_graph(roles, element, stmt) for element in _elements(stmt)):
-            return f"line {stmt.lineno} appends what may have a graph"
+        graphs = [element for element in _elements(stmt) if not _has_no_graph(roles, element, stmt)]
+        if graphs and (why := _needs_graph(roles, region, name, graphs)) is not None:
+            return f"line {stmt.lineno} appends what may have a graph, and {why}"
         if stmt is region[0] or region[0] in around:
             return f"line {stmt.lineno} is in the first statement that computes"
+    return None
+
+
+def holds_no_graph(roles: Roles, body: list[ast.stmt], name: str) -> bool:
+    """Whether statements, and nothing else, make a list of numbers and tensors without graphs, and return it."""
+    named = [n for stmt in body for n in walk(stmt) if isinstance(n, ast.Name) and n.id == name]
+    stmts = dict.fromkeys(map(roles.tree.statement, named))
+    for stmt in stmts:
+        added = _elements(stmt) if _grown(stmt) in named else []
+        plain = isinstance(stmt, ast.Return) or _empties(stmt, name) or added
+        if not plain or not all(_has_no_graph(roles, element, stmt) for element in added) or names_in(added) & {name}:
+            return False
+    return any(_empties(stmt, name) for stmt in stmts)
+
+
+def _needs_graph(roles: Roles, region: list[ast.stmt], name: str, elements: list[ast.expr]) -> str | None:
+    """Why elements of a list must keep their graphs, or stay the same objects; None if they need not."""
+    tree, world = roles.tree, roles.get(World)
+    things = frozenset(t for element in elements for t in world.of(element))
+    if not all(map(roles.get(Tensors).tensor, elements)):
+        return "is not known to be a tensor"
+    if (held := roles.get(Graphs).seen({name}, region)) is not None:
+        return f"line {held.lineno} {held.what}"
+    for node in (n for n in tree.of(ast.Compare) if any(isinstance(o, IDENTITY) for o in n.ops)):
+        sides = frozenset(t for side in (node.left, *node.comparators) for t in world.of(side))
+        if things & sides or (UNKNOWN in sides and not world.is_known(things)):
+            return f"line {node.lineno} asks whether it is an object, which a detached tensor is not"
     return None
 
 
@@ -192,12 +229,14 @@ def _has_no_graph(roles: Roles, element: ast.expr, stmt: ast.stmt, depth: int = 
             (b, b.value) if isinstance(b, ast.Assign) and [type(t) for t in b.targets] == [ast.Name] else None
             for b in roles.get(Tensors).bindings(element.id, stmt)
         ]
-        return bool(made and depth) and all(m is not None and _has_no_graph(roles, m[1], m[0], depth - 1) for m in made)
+        if bool(made and depth) and all(m and _has_no_graph(roles, m[1], m[0], depth - 1) for m in made):
+            return True
     if isinstance(element, ast.Constant) or calls_method(element, *(NO_GRAPH - {"numpy"})):
         return True
     if roles.tree.calls(element, "torch.tensor", CLIPPING):
         return True
-    return calls_method(element, *REDUCES) and without_gradients(roles.tree, element)
+    reduced = calls_method(element, *REDUCES) and without_gradients(roles.tree, element)
+    return reduced or roles.get(World).are_numbers(element)
 
 
 TRANSFORM = Transform(INFO, apply, ALL)

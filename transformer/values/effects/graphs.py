@@ -85,7 +85,7 @@ class Graphs:
         """Where code outside a region may tell whether tensors that the region binds have a graph; None if nowhere.
 
         Args:
-            names: the training scope's variables that hold the tensors.
+            names: the training scope's variables that hold the tensors, or lists of them.
             region: the statements that compute them.
             in_place: whether tensors that it did not make, and changes in place, count too.
         """
@@ -100,6 +100,7 @@ class Graphs:
             )
         self._frames = self._frames_run()
         held = {t for name in names for t in self._things_named(name)}
+        held |= {t for whole in held if whole.kind in python.CONTAINERS for t in self._flow.heap.below(whole)}
         done = self._changed_things()
         things = {t for t in held if t.name != WITHOUT and (self._made_in(t) or t in done)}
         changed = {t for t in done if t is UNKNOWN or t.kind in MEMORY}

@@ -25,7 +25,7 @@ from transformer.dataflow.variables import COMPREHENSIONS, FUNCTIONS, Owner
 from transformer.facts import libraries, python, torch_api
 from transformer.recognition.refusals import Unconvertible
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import has_decorator, pairwise, walk
+from transformer.syntax.query import asked_name, has_decorator, pairwise, walk
 from transformer.syntax.tree import Tree
 from transformer.values.effects.objects import (
     EVERY,
@@ -647,6 +647,8 @@ class Interpreter:
                 return NOTHING
             called = self._special(operand, ("__neg__", "__pos__", "__invert__"), [], node)
             return called | (operand if isinstance(node.op, ast.UAdd) else self._operated([operand], node))
+        if asked_name(node) is not None and self._tree.names.builtin(node.comparators[0].func):  # type: ignore[attr-defined]
+            return NOTHING  # `"x" in locals()`
         if isinstance(node, ast.Compare):
             sides = [self._of(node.left), *map(self._of, node.comparators)]
             called = self._operator(sides, node)

@@ -252,6 +252,8 @@ def replaced(roles: Roles, path: str, cls: ast.ClassDef | None) -> str | None:
     """Why a path, such as `agent.critic`, may name another object than the one, of a class, that it names above the
     training loop."""
     tree, (owner, _, name) = roles.tree, path.rpartition(".")
+    if _stays(roles, path, cls):
+        return None
     if not owner:
         return rebound(roles, path, cls)
     stores = roles.tree.attributes_set(name)
@@ -267,6 +269,16 @@ def replaced(roles: Roles, path: str, cls: ast.ClassDef | None) -> str | None:
     if not runs_before_training(roles, stores[0]):
         return f"{path} is not made in one place, which runs before the training"
     return replaced(roles, owner, holder)
+
+
+def _stays(roles: Roles, path: str, cls: ast.ClassDef | None) -> bool:
+    """Whether a path of the training scope names one object of a class in the whole loop, however it got there."""
+    tree, world, special = roles.tree, roles.get(World), lookups(of="special", finds="attributes")
+    named = [n for n in walk(roles.scope) if isinstance(n, (ast.Name, ast.Attribute)) and unparse(n) == path]
+    ours = [n for n in named if any(isinstance(m, ast.Name) and roles.is_ours(m) for m in walk(n))]
+    if cls is None or not ours or any(map(tree.methods, (*path.split(".")[1:], *special))):
+        return False
+    return all(world.classes(n) == [cls] for n in ours) and world.resets(ours[0], [roles.outermost]) is None
 
 
 def _set_later(roles: Roles, optimizer: Optimizer) -> ast.Attribute | None:

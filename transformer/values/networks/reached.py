@@ -43,6 +43,8 @@ WAYS = 64
 """The maximum number of paths through the conditions of an update."""
 DEEP = 12
 """The maximum depth of nested calls."""
+FAR = 1000
+"""Columns by which the calls of layers that one call runs are told apart."""
 
 Found = frozenset[str]
 NOTHING: Found = frozenset()
@@ -96,7 +98,7 @@ class _Value:
     must: Found = NOTHING
     may: Found = NOTHING
     parts: tuple[_Value, ...] | None = None
-    """For a tuple or a list of known length."""
+    """For a tuple or a list of known length, or for layers that are called one after another."""
     path: str = ""
     """For a network: the expression for it in the training scope."""
     cls: ast.ClassDef | None = None
@@ -117,11 +119,11 @@ class _Value:
         return replace(found, through=self.through | found.through) if self.through else found
 
     def _part(self, index: int | None) -> _Value:
+        if self.parts is not None and index is not None and -len(self.parts) <= index < len(self.parts):
+            return self.parts[index]
         if self.path:
-            return replace(self, path=f"{self.path}[{'' if index is None else index}]")
+            return replace(self, path=f"{self.path}[{'' if index is None else index}]", parts=None)
         if self.parts is not None:
-            if index is not None and -len(self.parts) <= index < len(self.parts):
-                return self.parts[index]
             return _any_of(self.parts)
         if self.opaque and index is not None:
             one = frozenset((f"{self.opaque}[{index}]",))
@@ -705,10 +707,11 @@ class _Way:
             owner = next((n for n in self._tree.ancestors(self._update) if isinstance(n, ast.ClassDef)), None)
             return _Value(path="self", cls=owner) if owner is not None else PLAIN
         made = [value for _, value in self._roles.assignments(name)]
-        for value in made:
-            constructor = self._tree.constructor(value)
-            if constructor is not None:
-                return _Value(path=name, cls=self._tree.classes[unparse(constructor.func)])
+        new = [value for value in made if not is_none(value) and name not in names_in([value])]
+        calls_of = {value: self._tree.constructor(value) for value in new}
+        class_of = {v: self._tree.classes[unparse(c.func)] if c else None for v, c in calls_of.items()}
+        if cls := self._one_of(name, [c for c in class_of.values() if c], class_of):
+            return _Value(path=name, cls=cls)
         if any("requires_grad" in unparse(v) or "Parameter" in unparse(v) for v in made) or self._is_optimized(name):
             one = frozenset((name,))
             return _Value(one, one)
@@ -762,6 +765,8 @@ class _Way:
             if any("Parameter" in unparse(_innermost_callee(n)) or "requires_grad" in unparse(n) for n in calls):
                 one = frozenset((path,))
                 return _Value(one, one)
+        if len(made) == 1 and (sequence := self._sequence(path, made[0])) is not None:
+            return sequence
         calls_of = {v: self._tree.constructor(v) for v in made if not is_none(v)}
         class_of = {v: self._tree.classes[unparse(c.func)] if c else None for v, c in calls_of.items()}
         if inner := self._one_of(path, [c for c in class_of.values() if c], class_of):
@@ -774,6 +779,20 @@ class _Way:
         if all(map(self._is_constant, made)):
             return PLAIN
         return _Value(path=path, layer=all(map(self._is_of_torch, made)))
+
+    def _sequence(self, path: str, value: ast.expr) -> _Value | None:
+        """Layers in an `nn.Sequential`, some of which are of classes of this file; None for anything else."""
+        if not isinstance(value, ast.Call) or self._tree.qualified(value.func) != "torch.nn.Sequential":
+            return None
+        made = [part for part in value.args if isinstance(part, ast.Call)]
+        classes = [self._tree.classes.get(unparse(part.func)) for part in made]
+        inner = [self._sequence(f"{path}[{i}]", part) for i, part in enumerate(made)]
+        others = [part for part, cls, one in zip(made, classes, inner, strict=True) if not (cls or one)]
+        if len(made) < len(value.args) or value.keywords or not all(map(self._is_of_torch, others)):
+            return None
+        plain = (_Value(path=f"{path}[{i}]", cls=cls, layer=cls is None) for i, cls in enumerate(classes))
+        parts = tuple(known or one for known, one in zip(inner, plain, strict=True))
+        return _Value(path=path, parts=parts) if len(others) < len(made) else None
 
     def _is_constant(self, value: ast.expr) -> bool:
         """Whether a value is made by tensor functions of torch, and is not a parameter."""
@@ -955,6 +974,14 @@ class _Way:
     def _of_object(self, frame: _Frame, target: _Value, call: ast.Call, given: list[_Value], depth: int) -> _Value:
         """The result of calling a network or unknown code."""
         everything = _joined(given)
+        if target.path and target.parts is not None:
+            for i, part in enumerate(target.parts):  # each gets what the one before returns
+                between = ast.copy_location(ast.Name(f"{target.path} {i}", ast.Load()), call)
+                frame.values[between.id] = everything
+                own_call = ast.copy_location(ast.Call(call.func, [between], []), call)
+                own_call.col_offset += FAR * (i + 1)
+                everything = self._of_object(frame, part, own_call, [everything], depth)
+            return everything
         if target.path and target.cls is not None:
             for name in ("forward", "__call__"):
                 method = self._method_named(target.cls, name)

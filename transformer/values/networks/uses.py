@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from transformer.dataflow.grad_mode import without_gradients
-from transformer.dataflow.name_lookups import is_vars_of_options, names_in_locals
+from transformer.dataflow.name_lookups import names_in_locals, sees_no_value
 from transformer.facts.libraries import LEAVES_PARTS, LOGS_VALUES, OF_MODULE, library_does, module_methods, role
 from transformer.facts.lookups import EVERYTHING, SETS, lookups
 from transformer.facts.python import builtin_names
@@ -19,7 +19,6 @@ from transformer.facts.torch_api import NO_GRAD, SCALERS, attributes, names, of_
 from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import (
-    asked_name,
     bind_arguments,
     calls_method,
     is_none,
@@ -93,7 +92,10 @@ class NetworkUses:
         made = [without_methods(v, MOVING) for v in bound if not is_none(v)]  # it may be made under a condition
         calls = [value for value in made if isinstance(value, ast.Call)]
         moved = [value for value in made if isinstance(value, ast.Name) and value.id == network]
-        if len(calls) != 1 or len(calls) + len(moved) != len(made) or network in roles.variant:
+        one = len(calls) == 1 or (
+            self._structure and all(self._tree.never_both(c, o) for i, c in enumerate(calls) for o in calls[:i])
+        )
+        if not (calls and one) or len(calls) + len(moved) != len(made) or network in roles.variant:
             return f"{network} is not made by exactly one call above the training loop"
         why = None if self._structure else self._parts.obstacle(calls[0])
         if why is not None:
@@ -101,7 +103,8 @@ class NetworkUses:
         self._seen.clear()  # uses already checked for another network may be uses of this one too
         try:
             if self._structure:
-                self._check_given(calls[0])
+                for call in calls:
+                    self._check_given(call)
                 self._parts.check_structure()
             self._check_script()
             self._network(network, roles.scope, 0)
@@ -191,7 +194,7 @@ class NetworkUses:
         A network passed to one of these is found among its own uses.
         """
         outer = self._tree.parents[node]
-        if asked_name(self._tree.parents.get(outer, outer)) is not None or is_vars_of_options(self._tree, node):
+        if sees_no_value(self._tree, node):
             return True
         if isinstance(outer, ast.Call) and outer.func is node and node.id in SNAPSHOTS and not outer.args:
             return self._is_above_networks(outer)
