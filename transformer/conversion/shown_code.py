@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from transformer.dataflow.access import scope_access
 from transformer.dataflow.bindings import variables
-from transformer.dataflow.name_lookups import identifiers, texts_of, variable_lookups
+from transformer.dataflow.name_lookups import identifiers, texts_of, variable_lookups, words_of
 from transformer.dataflow.variables import COMPREHENSIONS, FUNCTIONS
 from transformer.facts import python
 from transformer.facts.lookups import FRAMES, lookups
@@ -20,9 +20,9 @@ from transformer.syntax.tree import Tree
 
 def shown(before: Tree, after: Tree) -> tuple[ast.AST, str] | None:
     """A place in a script that shows what an edit changes, and what that is; None if there is none."""
-    if _names(before) != _names(after) and (place := next(_lists_of_names(before), None)) is not None:
+    if (place := next(_lists_of_names(before), None)) is not None and _names(before) != _names(after):
         return place, "lists the names of the module, and there would be others"
-    if _functions(before) != _functions(after) and (place := _looks_at_frames(before)) is not None:
+    if (place := _looks_at_frames(before)) is not None and _functions(before) != _functions(after):
         return place, "shows which functions run, and there would be others"
     return None
 
@@ -90,6 +90,10 @@ def _functions(tree: Tree) -> Counter[tuple[str, ...]]:
 def _looks_at_frames(tree: Tree) -> ast.AST | None:
     """A place where the script may see which functions run, and which called them."""
     words = lookups(of=("attribute", "word"), frames=True)
+    modules = {name.partition(".")[0] for name in FRAMES}
+    imported = not modules.isdisjoint(whole.partition(".")[0] for whole in tree.imports.values())
+    if not imported and not any(word in text for text in words_of(tree) if text for word in words):
+        return None
     for node in tree.nodes:
         if isinstance(node, (ast.Name, ast.Attribute)) and tree.qualified(node) in FRAMES:
             return node

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from functools import lru_cache
 
 from transformer.dataflow.access import scope_access
 from transformer.dataflow.reaching import Reaching
@@ -29,7 +31,8 @@ def identifiers(node: ast.AST) -> set[str | None]:
     return {getattr(node, field, None) for field in _NAMES[type(node)]}
 
 
-def words_of(tree: Tree) -> set[str | None]:
+@lru_cache(maxsize=2)
+def words_of(tree: Tree) -> AbstractSet[str | None]:
     """All names and texts of a file."""
     return {getattr(node, field, None) for node in tree.nodes for field in _NAMES[type(node)]} | texts_of(tree)
 
