@@ -90,6 +90,10 @@ class Frame(NamedTuple):
     context: Context
 
 
+class _TooMuch(Exception):
+    """More was found than a run may find."""
+
+
 class Interpreter:
     """One run over a script's file. Its results are valid only after the run."""
 
@@ -139,7 +143,10 @@ class Interpreter:
         self._frame = self.module
         self._scope: Owner = roles.tree.root
         self._found(self.module)
-        self._run_until_nothing_is_new()
+        try:
+            self._run_until_nothing_is_new()
+        except _TooMuch:
+            self.gave_up = True
 
     # --- running ---------------------------------------------------------------------------------------------
 
@@ -148,13 +155,10 @@ class Interpreter:
             self._all_is_known = all_is_known
             self.heap.changed(ALL_IS_KNOWN)
             version = -1
-            while version != self.heap.version and not self.gave_up:
+            while version != self.heap.version:
                 version = self.heap.version
                 for frame in self.frames:  # grows
                     self._run_frame(frame)
-                    self.gave_up |= self.heap.version > MOST
-                    if self.gave_up:
-                        return
                 self._call_back()
 
     def _may_be_without_value(self) -> bool:
@@ -225,6 +229,8 @@ class Interpreter:
 
     def _run(self, stmt: ast.stmt) -> None:
         """Run a statement and the blocks inside it."""
+        if self.heap.version > MOST:
+            raise _TooMuch
         if self._runs_again(stmt):
             self._run_head(stmt)
             self.heap.turn = None
