@@ -179,21 +179,28 @@ class Roles:
 
     def _handed_on(self, cls: str, names: Sequence[str]) -> Iterator[str]:
         """The parameters that are given objects of a class, and the attributes that functions set to them."""
+        for value, known_as in self._given:
+            new = isinstance(value, ast.Call) and unparse(value.func) == cls
+            if new or unparse(value) in names:
+                yield from known_as
+
+    @cached_property
+    def _given(self) -> list[tuple[ast.expr, list[str]]]:
+        """What calls give to functions of the file: each argument with the names that it has there."""
+        found = []
         for call in self.tree.of(ast.Call):
             made = self.tree.classes.get(call.func.id) if isinstance(call.func, ast.Name) else None
             makers = [m for m in (made.body if made else ()) if getattr(m, "name", "") == "__init__"]
             function = makers[0] if makers else self.tree.function_called(call)
-            if not isinstance(function, ast.FunctionDef):
+            if not isinstance(function, ast.FunctionDef) or not (call.args or call.keywords):
                 continue
             bound = bind_arguments(function, call, call.func if makers else None)
             pairs = [pair for s in statements(function.body) if isinstance(s, ast.Assign) for pair in pairwise(s)]
             for parameter, value in bound.given.items() if bound else ():
-                new = isinstance(value, ast.Call) and unparse(value.func) == cls
-                if value is not call.func and (new or unparse(value) in names):
-                    yield parameter
-                    yield from (
-                        unparse(t) for t, v in pairs if isinstance(t, ast.Attribute) and unparse(v) == parameter
-                    )
+                set_to = [unparse(t) for t, v in pairs if isinstance(t, ast.Attribute) and unparse(v) == parameter]
+                if value is not call.func:
+                    found.append((value, [parameter, *set_to]))
+        return found
 
     @cached_property
     def made_elsewhere(self) -> frozenset[str]:

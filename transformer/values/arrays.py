@@ -146,9 +146,12 @@ def computes_with_arrays(roles: Roles, loop: ast.For) -> bool:
     world, index = roles.get(World), names_in([loop.target])
     nodes = [n for s in loop.body for n in walk(s) if isinstance(n, (ast.Name, ast.Attribute, ast.Subscript))]
     rows = [n.value for n in nodes if isinstance(n, ast.Subscript) and names_in([n.slice]) & index]
+    known_arrays = roles.get(KnownArrays)
+    if not rows or any(known_arrays.kind(row) == "tensor" for row in rows):  # which World need not be asked
+        return False
     held = [thing for row in rows for thing in world.of(row)]
     held += [part for thing in held for part in world.contents(thing)]
     tensors = any(thing.kind == "tensor" for node in nodes for thing in world.of(node))
     arrays = all(thing.kind == "array" or thing.kind in CONTAINERS for thing in held)
     known = all(world.of(row) or world.are_numbers(row) for row in rows)
-    return bool(rows) and known and arrays and not tensors
+    return known and arrays and not tensors

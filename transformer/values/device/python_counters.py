@@ -13,18 +13,25 @@ from transformer.values.effects.world import World
 
 def counted(roles: Roles, function: ast.FunctionDef) -> tuple[int, str] | None:
     """The first attribute that starts as a number and that a function, or its callees, increments: line and text."""
-    numbers = set(_numbers(roles.tree))
+    counting = _counting(roles.tree)
+    if not counting:
+        return None
     run = roles.get(World).nodes_run([function])
     for node in roles.reached([function], _callable_in(roles, function)) if run is None else run:
-        pairs: list[tuple[ast.expr, ast.expr]] = []
-        if isinstance(node, ast.AugAssign):
-            pairs = [(node.target, node.target)]
-        elif isinstance(node, ast.Assign):
-            pairs = list(pairwise(node))
-        for target, value in pairs:
-            if isinstance(target, ast.Attribute) and target.attr in numbers and _mentions(value, target.attr):
-                return target.lineno, unparse(target)
+        if node in counting:
+            return counting[node].lineno, unparse(counting[node])
     return None
+
+
+def _counting(tree: Tree) -> dict[ast.AST, ast.Attribute]:
+    """The assignments that increment an attribute which starts as a number, each with the attribute."""
+    numbers, found = set(_numbers(tree)), dict[ast.AST, ast.Attribute]()
+    pairs: list[tuple[ast.stmt, ast.expr, ast.expr]] = [(s, s.target, s.target) for s in tree.of(ast.AugAssign)]
+    pairs += [(s, target, value) for s in tree.of(ast.Assign) for target, value in pairwise(s)]
+    for stmt, target, value in pairs:
+        if isinstance(target, ast.Attribute) and target.attr in numbers and _mentions(value, target.attr):
+            found.setdefault(stmt, target)
+    return found
 
 
 def _numbers(tree: Tree) -> Iterator[str]:
