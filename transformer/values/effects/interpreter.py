@@ -1,8 +1,8 @@
 """An abstract interpreter: what each expression may be, and what each statement reads, changes and keeps.
 
 Every function is run in the context of the calls that lead to it, and the training's also if only other files call it:
-then its arguments are unknown. The file is run again until nothing new is found, so recursion and loops need no bound;
-a statement runs again only if something that it read has changed. Three rules keep the answers safe:
+then its arguments are unknown. A body runs at once where a call of it is found. The file is run again until nothing new
+is found, so recursion and loops need no bound; a statement runs again only if something that it read has changed. Three rules keep the answers safe:
 
 - A callee without a row among the facts is *unknown*: its arguments, and everything reachable from them, escape to it.
   Unknown code may change anything that has ever escaped, and may call escaped functions.
