@@ -553,3 +553,37 @@ def test_the_rate_of_an_optimizer_may_be_a_tensor_that_it_was_given() -> None:
         world = World(Roles(tree, History()))
         call = next(n for n in tree.of(ast.Call) if ast.unparse(n.func) == "torch.tensor")
         assert world.named("read") >= world.of(call), given
+
+
+EITHER = """\
+import numpy as np
+import torch
+
+def made(flag):
+    if flag:
+        return torch.zeros(2)
+    return np.zeros(2)
+
+either = made({flag})
+for _ in range(3):
+    result = {expression}
+"""
+
+
+@pytest.mark.parametrize(
+    ("expression", "is_tensor"),
+    {
+        "either + np.ones(2)": False,
+        "np.ones(2) * either": False,
+        "-either": False,
+        "either > either": False,
+        "either + torch.ones(2)": True,
+        "torch.ones(2) - either": True,
+        "torch.ones(2) * np.ones(2)": True,
+        "torch.ones(2) * 3": True,
+    }.items(),
+)
+def test_an_operator_on_what_may_be_an_array(expression: str, is_tensor: bool) -> None:
+    tree = Tree(EITHER.format(flag="input()", expression=expression))
+    world = World(Roles(tree, History(original=tree.code)))
+    assert world.is_tensor("result") is is_tensor

@@ -2,7 +2,8 @@
 
 Every function is run in the context of the calls that lead to it, and the training's also if only other files call it:
 then its arguments are unknown. A body runs at once where a call of it is found. The file is run again until nothing new
-is found, so recursion and loops need no bound; a statement runs again only if something that it read has changed. Three rules keep the answers safe:
+is found, so recursion and loops need no bound; a statement runs again only if something that it read has changed. Three
+rules keep the answers safe:
 
 - A callee without a row among the facts is *unknown*: its arguments, and everything reachable from them, escape to it.
   Unknown code may change anything that has ever escaped, and may call escaped functions.
@@ -736,14 +737,12 @@ class Interpreter:
         kinds = {t.kind for t in given}
         if not kinds:
             return NOTHING
-        kind = "tensor" if "tensor" in kinds else "array" if "array" in kinds else None
-        if kind is None and kinds <= {"options", "library"}:
+        surely = any(side and all(t.kind == "tensor" for t in side) for side in sides)
+        memory = ["tensor"] if surely else [kind for kind in MEMORY if kind in kinds]
+        if not memory and kinds <= {"options", "library"}:
             return NOTHING
-        containers = sorted(kinds & python.CONTAINERS)
-        made = self.heap.thing(kind or (containers[0] if containers else "made"), node, self._frame.context)
-        found = {made}
-        if containers and kind is not None:
-            found.add(self.heap.thing(containers[0], node, self._frame.context))
+        made = memory + sorted(kinds & python.CONTAINERS)[:1]
+        found = [self.heap.thing(kind, node, self._frame.context) for kind in made or ["made"]]
         for one in found:
             if one.kind not in MEMORY:
                 self.heap.put((one, ITEMS), holds, node)
