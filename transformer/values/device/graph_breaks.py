@@ -22,6 +22,7 @@ from transformer.values.device.waits import KNOWN, VALUES, arguments, is_mask
 from transformer.values.effects.world import Held, World
 from transformer.values.networks.distributions import computes_to_check
 from transformer.values.reports import is_report
+from transformer.values.tensors import Tensors
 
 READS = names("tensor", waits="value") - names("tensor", moves=True) | names("tensor", "torch", waits="size")
 """Methods and functions whose results, or the sizes of these, are a tensor's values."""
@@ -149,6 +150,8 @@ class _Code:
         things = self._world.of(call.func.value)
         if call.func.attr in READS and not (things and all(t.kind in ("instance", *CONTAINERS) for t in things)):
             return f"reads {ast.unparse(call.func.value)} on the host"
+        if self._roles.get(Tensors).tensor(call.func.value):  # a network's result may hold what it is given, as well
+            return None
         made = {t.name for t in things if t.kind == "made"}
         foreign = any(name.partition(".")[0] != "torch" or library_does(name) != "computes" for name in made)
         return f"calls {text}()" if foreign or any(t.kind == "array" for t in things) else None
