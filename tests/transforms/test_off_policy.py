@@ -759,6 +759,93 @@ def test_gradients_that_meet_are_left_to_torch(old: str, new: str, why: str) -> 
     assert why in reason("one-graph", replay(**{**TWO, "learn": learn}), "tensor-lr")
 
 
+BOTH_STEP = textwrap.dedent(TWO["learn"]).replace("if global_step % 2 == 0:\n", "<between>\n").replace("\n    ", "\n")
+"""Two passes of one update."""
+
+
+def between(line: str, **parts: str) -> str:
+    """The script with something between the two passes."""
+    return replay(**{**TWO, "learn": BOTH_STEP.replace("<between>", line), **parts})
+
+
+@pytest.mark.parametrize(
+    ("line", "does"),
+    [
+        ("torch.manual_seed(int(b_rewards.sum()) + 3)", "calls torch.manual_seed()"),
+        ("torch.manual_seed(3)", "calls torch.manual_seed()"),
+        ("torch.set_num_threads(1)", "calls torch.set_num_threads()"),
+        ("high = int(b_rewards.sum())", "reads int(b_rewards.sum()) on the host"),
+        ("high = b_rewards.sum().item()", "reads b_rewards.sum() on the host"),
+        ("high = f'{loss}'", "shows loss"),
+        ("high = str(loss)", "reads str(loss) on the host"),
+        ("if loss > 1e3:\n    b_obs = b_obs * 2", "branches on loss > 1000.0"),
+        ("b_obs = b_obs * 2 if loss > 1e3 else b_obs", "branches on loss > 1000.0"),
+        ("high = global_step > 3 and loss and 1", "branches on global_step > 3"),
+        ("assert loss < 1e9", "branches on loss < 1000000000.0"),
+        ("high = b_rewards[b_rewards > 0].sum()", "selects elements by a condition"),
+        ("chosen = b_rewards > 0\nhigh = b_rewards[chosen].sum()", "selects elements by a condition"),
+        ("high = [r for r in (b_rewards, b_obs) if r.sum() > 0]", "branches on r.sum() > 0"),
+        ("high = torch.nonzero(b_rewards)", "calls torch.nonzero()"),
+        ("print(float(b_rewards.mean()))", "calls print()"),
+        ("began = time.time()", "calls time.time()"),
+        ("high = np.random.rand()", "calls np.random.rand()"),
+        ("high = np.sqrt(b_rewards.numpy())", "calls np.sqrt()"),
+        ("high = b_rewards.numpy()", "reads b_rewards on the host"),
+        ("high = len(open(__file__).read())", "calls open()"),
+        ("high = unheard.of(3)", "calls unheard.of()"),
+        ("high = judge(b_rewards)", "reads r.max() on the host"),
+        ("high = [judge][0](b_rewards)", "reads r.max() on the host"),
+        ("high = envs.call('score')", "runs unknown code"),
+    ],
+)
+def test_a_graph_that_ends_between_passes(line: str, does: str) -> None:
+    """A loss that is used below has a graph of its own, and would go back through what the step above has changed."""
+    judge = "def judge(r):\n    return r.max().item()\n\n\n"
+    source = "import time\n\nimport unheard\n" + between(line).replace("class QNetwork", f"{judge}class QNetwork")
+    told = reason("one-graph", source, "flags", "tensor-lr", "update")
+    assert does in told
+    assert "where the graph may end" in told
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "b_obs = b_obs * np.pi",
+        "b_obs = b_obs * math.sqrt(2)",
+        "b_obs = b_obs * int(args.gamma)",
+        "if args.gamma:\n    b_obs = b_obs * 2",
+        "if args.gamma and global_step > 3:\n    b_obs = b_obs * 2",
+        "if b_obs.shape[0] > 2 and b_obs.dim() == 2:\n    b_obs = b_obs * 2",
+        "assert b_obs is not None and isinstance(b_obs, torch.Tensor)",
+        "name = f'{args.gamma}'",
+        "for p in critic.parameters():\n    b_obs = b_obs + p.detach().mean()",
+        "b_obs = torch.where(b_obs > 0, b_obs, 0)",
+        "b_obs = judge(b_obs)",
+        "with torch.no_grad():\n    b_obs = b_obs + critic(b_obs).mean()",
+    ],
+)
+def test_a_graph_that_goes_on_between_passes(line: str) -> None:
+    judge = "def judge(r):\n    if r is None:\n        raise ValueError(f'{r}')\n    return r.max() * r\n\n\n"
+    source = "import math\n\n" + between(line).replace("class QNetwork", f"{judge}class QNetwork")
+    assert "backward_actor(actor_loss)" in made("one-graph", source, "flags", "tensor-lr", "update")
+
+
+SEED = "torch.manual_seed(int(b_rewards.sum()))"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        replay(**{**TWO, "learn": f"{SEED}\n{BOTH_STEP.replace('<between>', '')}"}),
+        replay(learn=changed("learn", "loss.backward()", f"loss.backward()\n{SEED}")),
+    ],
+    ids=["above the passes", "one pass"],
+)
+def test_a_graph_that_ends_elsewhere(source: str) -> None:
+    assert "backward" in made("one-graph", source, "flags", "tensor-lr", "update")
+
+
 TUNED = {
     "make": changed("make", "optimizer = ", "log_alpha = torch.zeros(1, requires_grad=True)\noptimizer = ")
     + "alpha = log_alpha.exp().item()\nalpha_optimizer = optim.SGD([log_alpha], lr=0.1)\n",

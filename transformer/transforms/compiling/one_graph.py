@@ -36,9 +36,10 @@ from transformer.transforms.compiling import frozen, present_rates
 from transformer.transforms.compiling.compile import changed_option, stays_eager
 from transformer.transforms.compiling.outside_graphs import read_with_graph
 from transformer.transforms.update import late_append
+from transformer.values.device.graph_breaks import graph_break
 from transformer.values.effects import kept_optimizers
 from transformer.values.effects.recorded import Recorded
-from transformer.values.effects.world import World
+from transformer.values.effects.world import Held, World
 from transformer.values.networks.attributes import own_nodes
 from transformer.values.networks.reached import computed_back, unreached
 
@@ -51,7 +52,9 @@ INFO = TransformInfo(
         "always, or under conditions on the script's arguments; when its loss is known to reach every parameter that "
         "it computes with and that is stepped; when the optimizer is a known one, made in one place, and its rate is "
         "constant or nothing else sees it during update(); and when training changes no parameter by hand, nor which "
-        "ones the optimizer holds or which need gradients (an object's network may be frozen while another one learns)"
+        "ones the optimizer holds or which need gradients (those of an object may be frozen while others learn). "
+        "With several passes, all that runs below the first backward() must be known to be traced: no tensor is read "
+        "on the host, and nothing is printed"
     ),
     safety=(
         "Without --compile the same three methods are called. With it, equal code is called that can be traced: "
@@ -133,6 +136,13 @@ def _traceable(state: State) -> Rewrite:
     }
     if any(len(found) > 1 for found in by_update.values()) and (drawn := _drawn(roles, list(by_update))) is not None:
         raise Skip(f"line {drawn.lineno} calls {ast.unparse(drawn.func)}(), where the graph would end")
+    if sum(len(one.backwards) for one in passes) > len(by_update):  # then graphs are retained
+        for definition, found in by_update.items():
+            if (held := _ends_below(roles, definition, found)) is not None:
+                raise Skip(
+                    f"line {held.lineno} {held.what}, where the graph may end: move it above the first backward pass, "
+                    "or below the last step"
+                )
     shared = _is_shared(by_update)
     clipped = [
         _also_clipped(roles, definition, found, alone=len(passes) == 1) for definition, found in by_update.items()
@@ -637,6 +647,21 @@ def _drawn(roles: Roles, updates: Sequence[ast.FunctionDef]) -> ast.Call | None:
         if isinstance(node, ast.Call) and (roles.tree.qualified(node.func) or "").startswith("random."):
             return node
     return None
+
+
+def _ends_below(roles: Roles, update: ast.FunctionDef, passes: Sequence[_Pass]) -> Held | None:
+    """Where the graph may end below the first backward pass of an update.
+
+    If graphs are retained, Dynamo lets a graph that computes gradients return a loss that is used below the break. That
+    loss has a backward pass of its own, which reads parameters that the same graph has changed by a step: `modified by
+    an inplace operation`.
+    """
+    traced = {call for one in passes for call in (*one.zero_grads, *one.backwards, *one.steps, *one.again)}
+    first = min((call.end_lineno or 0, call.end_col_offset or 0) for one in passes for call in one.backwards)
+    below = [
+        n for n in walk(update) if n not in traced and (getattr(n, "lineno", 0), getattr(n, "col_offset", 0)) > first
+    ]
+    return graph_break(roles, update, below)
 
 
 def _switches(roles: Roles, updates: Sequence[ast.FunctionDef]) -> dict[ast.stmt, ast.FunctionDef | None]:

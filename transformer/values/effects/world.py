@@ -220,14 +220,44 @@ class World:
     def _all_in(self, frame: Frame) -> Sequence[Effect]:
         """The effects of a call of a body, including all calls it makes."""
         if frame not in self._done_by:
-            frames, stack = {frame}, [frame]
-            while stack:
-                more = {f for called in self._code.calls.get(stack.pop(), {}).values() for f in called} - frames
-                frames |= more
-                stack += more
+            frames = self._frames_in(frame)
             found = {e for f in frames for effects in self._code.effects.get(f, {}).values() for e in effects}
             self._done_by[frame] = sorted(found, key=in_order)
         return self._done_by[frame]
+
+    def _frames_in(self, frame: Frame) -> set[Frame]:
+        """A body and all those that a call of it may run."""
+        frames, stack = {frame}, [frame]
+        while stack:
+            more = {f for called in self._code.calls.get(stack.pop(), {}).values() for f in called} - frames
+            frames |= more
+            stack += more
+        return frames
+
+    def run_at(self, function: ast.FunctionDef, nodes: Collection[ast.AST]) -> tuple[list[ast.AST], ast.AST | None]:
+        """The functions that nodes of a function may run, and the first of the nodes that may run unknown code.
+
+        What is done with a raised error does not count.
+        """
+        run, unknown, known = set[ast.AST](), set[ast.AST](), False
+        for frame in self._code.effects.keys() | self._code.calls.keys():
+            if frame.owner is not function:
+                continue
+            effects, calls, known = self._code.effects.get(frame, {}), self._code.calls.get(frame, {}), True
+            for node in nodes:
+                frames = {f for called in calls.get(node, ()) for f in self._frames_in(called)}
+                done = [(node, effects.get(node, ())), *(pair for f in frames for pair in self._done(f))]
+                run |= {f.owner for f in frames}
+                if any(e.kind == "unknown" for at, found in done if not isinstance(at, ast.Raise) for e in found):
+                    unknown.add(node)
+        if self._code.gave_up or not known:
+            unknown |= {*nodes}
+        ordered, places = (sorted(found, key=lambda n: getattr(n, "lineno", 0)) for found in (run, unknown))
+        return ordered, next((n for n in places if hasattr(n, "lineno")), None)
+
+    def _done(self, frame: Frame) -> Collection[tuple[ast.AST, Collection[Effect]]]:
+        """The nodes of a body that have effects, each with these."""
+        return self._code.effects.get(frame, {}).items()
 
     def functions_run(self, function: ast.FunctionDef) -> frozenset[ast.AST] | None:
         """The functions that a call of one may run, itself included; None if it may run anything."""
