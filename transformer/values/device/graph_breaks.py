@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterable, Iterator
 
 from transformer.dataflow.access import scope_access
 from transformer.dataflow.variables import COMPREHENSIONS
-from transformer.facts.libraries import library_does
+from transformer.facts.libraries import library_does, role
 from transformer.facts.python import CONTAINERS, CONVERTS, SHOWS, builtin_names
-from transformer.facts.torch_api import DISTRIBUTIONS, attributes, methods, names, of_parameters, works_on_host
+from transformer.facts.torch_api import DISTRIBUTIONS, OF, attributes, methods, names, of_parameters, works_on_host
 from transformer.recognition.arguments import decided
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import calls_method, children, pairwise, parameters, walk
@@ -29,6 +29,8 @@ READS = names("tensor", waits="value") - names("tensor", moves=True) | names("te
 SIZES = attributes(memory="number", tells=False)
 GIVES_SIZES = methods(memory="number", waits="")
 """Attributes and methods of tensors that are no values."""
+OF_TENSORS = OF["tensor"].keys() - OF["array"].keys()
+"""Methods that tensors alone have."""
 VALUES_ASKED = CONVERTS | SHOWS | builtin_names(makes="number", takes=True)
 """Builtins that need a tensor's value."""
 PRINTS = builtin_names(shows=True, acts=True)
@@ -153,6 +155,8 @@ class _Code:
         if self._roles.get(Tensors).tensor(call.func.value):  # a network's result may hold what it is given, as well
             return None
         made = {t.name for t in things if t.kind == "made"}
+        if call.func.attr in OF_TENSORS and any(t.kind == "tensor" for t in things):
+            made = {name for name in made if role(name) != "environments"}  # which have no such method
         foreign = any(name.partition(".")[0] != "torch" or library_does(name) != "computes" for name in made)
         return f"calls {text}()" if foreign or any(t.kind == "array" for t in things) else None
 
