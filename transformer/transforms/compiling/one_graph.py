@@ -330,10 +330,14 @@ def _kept_graph(roles: Roles, update: ast.FunctionDef) -> str | None:
 def _kept_by(roles: Roles, update: ast.FunctionDef, switches: Collection[ast.stmt]) -> ast.Attribute | None:
     """An attribute that an update or its callees set or lengthen: later updates may go back through its value."""
     apart, names = {n for stmt in switches for n in walk(stmt)}, {o.name for o in roles.optimizers}
-    others = [f for f in roles.tree.of(ast.FunctionDef) if f.name not in ORDER and f is not roles.scope]
-    nodes = list(roles.reached([update], others))  # `step` is the optimizer's, even if an environment has one too
-    if any(calls_method(n, *ORDER) and n.func.attr != "backward" and unparse(n.func.value) not in names for n in nodes):
-        nodes = list(roles.reached([update]))
+    nodes = roles.get(World).nodes_run([update])
+    if nodes is None:
+        others = [f for f in roles.tree.of(ast.FunctionDef) if f.name not in ORDER and f is not roles.scope]
+        nodes = list(roles.reached([update], others))  # `step` is the optimizer's, even if an environment has one too
+        if any(
+            calls_method(n, *ORDER) and n.func.attr != "backward" and unparse(n.func.value) not in names for n in nodes
+        ):
+            nodes = list(roles.reached([update]))
     for node in (n for n in nodes if n not in apart):
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
             return node

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from transformer.dataflow.access import scope_access
@@ -12,10 +12,11 @@ from transformer.facts.python import TAKES_VALUES
 from transformer.facts.torch_api import DISTRIBUTIONS, NO_GRAD, NO_GRAPH, ON_HOST
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import first_parameter, statements, unparse, walk
-from transformer.transforms.rollout.policy import deciding_values
+from transformer.transforms.rollout.policy import deciding_values, is_tensor
 from transformer.values.effects.world import World
 from transformer.values.networks.computing import Computing
 from transformer.values.networks.sealed import FUNCTIONS, is_plain_class
+from transformer.values.tensors import Tensors
 
 TO_HOST = ON_HOST | NO_GRAPH
 """Methods that turn a tensor into numbers; they stay in place."""
@@ -31,6 +32,10 @@ class Expression:
     places: tuple[ast.expr, ...]
     """Expressions of the same text, whose names have the same meaning."""
     params: tuple[str, ...]
+    given: tuple[str, ...]
+    """The arguments at each place."""
+    text: str
+    """The expression, of the parameters."""
     unused: bool
     """Whether gradients are recorded but not used, and the network is known to compute the same without."""
 
@@ -59,8 +64,50 @@ def find_expression(roles: Roles) -> Expression | None:
             (_, params), places = next(iter(found.items()))
             unused = not all(without_gradients(roles.tree, roles.tree.statement(n)) for n in places)
             unused = unused and all(_same_without(roles, function, cls, n) for n in places)
-            return Expression(function, cls, tuple(places), params, unused)
-    return None
+            given = (", ".join(params),) * len(places)
+            return Expression(function, cls, tuple(places), params, given, roles.tree.text(places[0]), unused)
+    return None if hooks(roles) else _own_network(roles)
+
+
+def _own_network(roles: Roles) -> Expression | None:
+    """The calls of one network of the object that trains, on tensors, by which its training method chooses the actions.
+
+    The same calls stay in the same places. None if gradients may be used, or the network may do more than compute.
+    """
+    tree, function, world = roles.tree, roles.scope, roles.get(World)
+    cls = tree.parents[function] if isinstance(function, ast.FunctionDef) else None
+    own = first_parameter(function) if isinstance(function, ast.FunctionDef) else None
+    if not isinstance(cls, ast.ClassDef) or not isinstance(function, ast.FunctionDef) or not is_plain_class(tree, cls):
+        return None
+    if own is None or own in scope_access(function.body).binds or function.decorator_list:
+        return None
+    calls = [
+        c
+        for c in dict.fromkeys(deciding_values(roles))
+        if isinstance(c, ast.Call)
+        and isinstance(c.func, ast.Attribute)
+        and unparse(c.func.value) == own
+        and not tree.methods(c.func.attr)
+        and world.is_module(c.func)
+    ]
+    alike = [c for c in calls if unparse(c.func) == unparse(calls[0].func) and len(c.args) == len(calls[0].args)]
+    for call in alike:
+        tensors = all(is_tensor(tree, roles.get(Tensors), a) for a in call.args)
+        if not call.args or call.keywords or not tensors or world.may_be_made_by(call, DISTRIBUTIONS):
+            return None
+        run = _run_by(roles, call)
+        if run is None or not _keeps_nothing(roles, call, run):
+            return None
+        if not without_gradients(tree, call) and not _leads_to_numbers(roles, function, call, set()):
+            return None
+    if not alike:
+        return None
+    names = [a.id if isinstance(a, ast.Name) else tree.names.fresh("observation") for a in alike[0].args]
+    if len({*names, own}) <= len(names):
+        return None
+    given = tuple(", ".join(map(tree.text, c.args)) for c in alike)
+    text = tree.splice(alike[0], list(zip(alike[0].args, names, strict=True)))
+    return Expression(function, cls, tuple(alike), tuple(names), given, text, unused=False)
 
 
 def _acting_functions(roles: Roles) -> Iterator[tuple[ast.FunctionDef, ast.ClassDef | None]]:
@@ -143,13 +190,34 @@ def _names_lead_to_numbers(
     return True
 
 
-def _keeps_nothing(roles: Roles, node: ast.expr) -> bool:
-    """Whether an expression only runs known networks and sets no attribute or item, which might have a graph."""
-    kept = (n for n in roles.reached([node]) if isinstance(n, (ast.Attribute, ast.Subscript)))
+def _keeps_nothing(roles: Roles, node: ast.expr, run: Sequence[ast.AST] | None = None) -> bool:
+    """Whether an expression only runs known networks and sets no attribute or item, which might have a graph.
+
+    Args:
+        roles: the script.
+        node: the expression.
+        run: what it may run, if that is known.
+    """
+    nodes = roles.reached([node]) if run is None else run
+    kept = (n for n in nodes if isinstance(n, (ast.Attribute, ast.Subscript)))
     called = {n for c in walk(node) if isinstance(c, ast.Call) for n in (c.func, getattr(c.func, "value", c.func))}
     networks = [n for n in called if unparse(n) in roles.networks]
     known = all(roles.get(World).is_module(n) for n in networks)
     return known and all(isinstance(n.ctx, ast.Load) for n in kept)
+
+
+def _run_by(roles: Roles, call: ast.Call) -> Sequence[ast.AST] | None:
+    """The nodes of all that calling a network of this file runs; None if that is not known, or not only torch's."""
+    tree, world = roles.tree, roles.get(World)
+    lineages = [tree.lineage(cls) for cls in world.classes(call.func)] if world.is_module(call.func) else []
+    methods = [
+        next((s for c in classes for s in c.body if isinstance(s, ast.FunctionDef) and s.name == "forward"), None)
+        for classes in lineages
+    ]
+    known = [method for method in methods if method is not None]
+    run = world.nodes_run(known) if known and len(known) == len(methods) else None
+    names = {tree.qualified(n.func) or "torch." for n in run or () if isinstance(n, ast.Call)}
+    return run if all(name.startswith("torch.") for name in names) else None
 
 
 def _same_without(roles: Roles, function: ast.FunctionDef, cls: ast.ClassDef | None, node: ast.expr) -> bool:

@@ -47,7 +47,9 @@ INFO = TransformInfo(
         "into numbers. Gradients must not be recorded, or not be used: only drawn actions, numbers, and list elements "
         "that are detached later may leave the statements. If nothing stays in between and no gradients are recorded, "
         "any network will do, because the same calls are made in the same place. It also applies to a single network "
-        "call in a method that computes more than the actions, if only numbers are made of its result"
+        "call in a method that computes more than the actions, if only numbers are made of its result, or in the "
+        "object's training method, if the network is of a class of this file, only computes with torch and is "
+        "given tensors"
     ),
     safety=(
         "The same operations run in the same order on the same tensors; appending to a list, writing to a buffer, or "
@@ -131,12 +133,12 @@ def _quiet(made: cst.FunctionDef, *, unused: bool) -> cst.FunctionDef:
 
 def _with_method(state: State, found: Expression) -> Rewrite:
     """The state in which a method of its own returns an expression."""
-    tree, edits, name = state.tree, Edits(state.source), fresh_member(state.tree, "decide")
+    edits, name = Edits(state.source), fresh_member(state.tree, "decide")
     own = [] if found.cls is None else [first_parameter(found.function) or ""]
-    for node in found.places:
-        edits.substitute(node, f"{'.'.join([*own, name])}({', '.join(found.params)})")
+    for node, given in zip(found.places, found.given, strict=True):
+        edits.substitute(node, f"{'.'.join([*own, name])}({given})")
     params, column = (*own, *found.params), found.function.col_offset
-    made = define(state, name, params, "Choose the actions.", [], [tree.text(found.places[0])], column)
+    made = define(state, name, params, "Choose the actions.", [], [found.text], column)
     edits.before(found.function, [_quiet(made, unused=found.unused)], gap=1 if column else 2)
     act = name if found.cls is None else f"{found.cls.name}.{name}"
     return Rewrite(edits, replace(state.history, act=act))

@@ -764,7 +764,7 @@ class Interpreter:
                 and 0 <= node.slice.value < (_size(thing.node) or 0)
             ):
                 found |= self.heap.get((thing, f"#{node.slice.value}"))
-            elif thing.kind in python.CONTAINERS and isinstance(node.slice, ast.Slice):
+            elif isinstance(node.slice, ast.Slice) and (thing.kind in python.CONTAINERS or thing.name in _OF_MODULES):
                 found.add(thing)  # a new container of the same elements, which may be taken for the old one
             elif thing.name == _TENSORS_BY_NAME and isinstance(getattr(node.slice, "value", None), str):
                 entry = self.heap.thing("tensor", thing.node, thing.context, ast.unparse(node.slice))
@@ -802,7 +802,9 @@ class Interpreter:
         """What iterating over, unpacking or indexing things returns."""
         found: set[Thing] = set()
         for thing in things:
-            if thing.kind in MEMORY or thing.kind in ("made", "unknown"):
+            if (modules := self._modules_in(thing)) is not None:
+                found |= modules
+            elif thing.kind in MEMORY or thing.kind in ("made", "unknown"):
                 found.add(thing)  # a view, or part of it
             found |= self.heap.get((thing, ITEMS)) | self.heap.get((thing, EVERY))
             if thing.kind == "made":
@@ -811,6 +813,21 @@ class Interpreter:
                 found |= self._special(frozenset([thing]), ("__iter__", "__next__", "__getitem__"), [NOTHING], node)
                 found |= self.heap.attribute(thing, EVERY)
         return frozenset(found)
+
+    def _modules_in(self, thing: Thing) -> Things | None:
+        """The modules that an `nn.ModuleList` holds; None for anything else, and where it may hold other things."""
+        call = thing.node if thing.kind == "made" and thing.name in _OF_MODULES else None
+        if not isinstance(call, ast.Call) or self._tree.qualified(call.func) is None:  # what a method of it returns
+            return None
+        if thing in self.heap.get((UNKNOWN, ITEMS)):  # unknown code may add any
+            return None
+        held = self.heap.attribute(thing, EVERY)
+        inside = self._chosen(held, (*python.CONTAINERS, "iterator"))
+        modules = held.difference(inside).union(*(self.heap.get((one, ITEMS)) for one in inside))
+        if not modules and self._may_be_without_value():
+            return NOTHING
+        known = all(self.is_module_object(t) for t in modules)
+        return modules if modules and known else None
 
     def _load_attribute(self, things: Things, name: str, node: ast.AST) -> Things:
         """What an attribute of things may be."""
@@ -1771,6 +1788,7 @@ class Interpreter:
         return frozenset([new]) if self._computes_anew(layer) else passed
 
 
+_OF_MODULES = torch_api.holders("modules")
 _SHAPING = torch_api.layers(memory="shared", inplace=False)
 """Modules whose results share memory with their arguments, and that never change them."""
 _LONGEST_STEP = 5

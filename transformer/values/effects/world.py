@@ -193,6 +193,8 @@ class World:
                 for effect in found:
                     if effect.thing is not None and effect.kind.startswith("changes"):
                         reached = self._reachable(effect.thing) if effect.kind == "changes all" else [effect.thing]
+                        if effect.what == VALUES:  # not the lists that hold them
+                            reached = [thing for thing in reached if thing.kind not in python.CONTAINERS]
                         yield from ((node, frame.context, thing) for thing in reached)
 
     def may_be_made_by(self, node: ast.expr, library: str) -> bool:

@@ -383,8 +383,11 @@ class _Way:
             kept = _values_of_own(cls, value.attr) if cls is not None else []
             holder = optimizer.name.rpartition(".")[0]
             stored = [n for n in self._tree.of(ast.Attribute) if n.attr == value.attr and isinstance(n.ctx, ast.Store)]
-            own = bool(holder) and len(stored) == 1 and len(kept) == 1 and self._tree.calls(kept[0], *TENSORS)
-            return [f"{holder}.{value.attr}" if own else None]
+            if not holder or len(stored) != 1 or len(kept) != 1:
+                return [None]
+            if depth and self._is_list_of(value, kept[0]):
+                return self._prefixes(optimizer, kept[0], depth - 1)
+            return [f"{holder}.{value.attr}" if self._tree.calls(kept[0], *TENSORS) else None]
         if isinstance(value, (ast.List, ast.Tuple)):
             return [p for part in value.elts for p in self._prefixes(optimizer, part, depth)]
         if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
@@ -402,6 +405,15 @@ class _Way:
                     path = f"{owner}{path.removeprefix('self')}" if owner else path
                 return [path]
         return [None]
+
+    def _is_list_of(self, value: ast.expr, made: ast.expr) -> bool:
+        """Whether a value is only a list that an expression makes, and that stays as it was made."""
+        world = self._roles.get(World)
+        lists, inside = world.of(value), {*walk(made)}
+        named = {n.id for n in inside if isinstance(n, ast.Name) and not self._tree.names.builtin(n)}
+        made_there = bool(lists) and all(t.kind == "list" and t.node in inside for t in lists)
+        known = made_there and world.is_known(lists) and named <= {"self", *self._tree.only_imported}
+        return known and lists.isdisjoint(thing for _, _, thing in world.changed())
 
     # statements
 
@@ -890,6 +902,8 @@ class _Way:
             if function is None and any(self._tree.parents[f] in around for f in self._tree.functions(func.id)):
                 raise _Unknown(f"it is not known which function {func.id}() is on line {call.lineno}")
         if isinstance(func, ast.Attribute):
+            if (above := self._method_above(frame, func)) is not None:
+                return self._followed(frame, above[0], call, above[1], depth)
             owner = self._value(frame, func.value, depth)
             own_method = self._method_named(owner.cls, func.attr) if owner.cls and not owner.path else None
             if own_method is not None:
@@ -912,6 +926,23 @@ class _Way:
         else:
             target = self._value(frame, func, depth)
         return self._of_object(frame, target, call, given, depth)
+
+    def _method_above(self, frame: _Frame, func: ast.Attribute) -> tuple[ast.FunctionDef, _Value] | None:
+        """The method that `super().forward` is, with its object; None if that depends on more than one base class."""
+        asked, cls, own = func.value, self._tree.parents[frame.function], first_parameter(frame.function) or ""
+        if not isinstance(asked, ast.Call) or self._tree.names.builtin(asked.func) != "super" or asked.keywords:
+            return None
+        owner = frame.values.get(own)
+        if not isinstance(cls, ast.ClassDef) or owner is None or owner.cls is None or own in frame.bound:
+            return None
+        if asked.args and list(map(unparse, asked.args)) != [cls.name, own]:
+            return None
+        lineage = self._tree.lineage(owner.cls)
+        if cls not in lineage or any(len(one.bases) != 1 for one in lineage):
+            return None
+        base = next((one for one in lineage if unparse(cls.bases[0]) == one.name), None)
+        method = None if base is None else self._method_named(base, func.attr)
+        return None if method is None else (method, owner)
 
     def _distribution_of(self, frame: _Frame) -> _Value | None:
         """The object of the running method, if it is a distribution of a class of this file."""
