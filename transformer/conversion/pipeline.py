@@ -371,10 +371,10 @@ def _other_meaning(state: State, after: Tree, *, gathers: bool) -> str | None:
         return f"the script replaces {name} by its own, which the new code calls more or less often"
     if (text := rewritten(state.tree, after)) is not None:
         return f"the script prints the text of an expression, and would print {text}"
-    if (found := shown(state.tree, after)) is not None:
-        return f"line {getattr(found[0], 'lineno', 1)} {found[1]}"
-    place = None if gathers else seen_by_text(state.tree, after, state.roles.scope)
-    return f"line {place.lineno} may look up by its name what it sets" if place is not None else None
+    if not gathers and (place := seen_by_text(state.tree, after, state.roles.scope)) is not None:
+        return f"line {place.lineno} may look up by its name what it sets"
+    found = shown(state.tree, after)
+    return f"line {getattr(found[0], 'lineno', 1)} {found[1]}" if found is not None else None
 
 
 def _missing(info: TransformInfo, steps: Sequence[Step]) -> Skipped | None:
