@@ -14,7 +14,7 @@ import libcst as cst
 from transformer.recognition.refusals import Unconvertible
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import is_static, parameters, unparse
+from transformer.syntax.query import is_read, is_static, parameters, unparse
 from transformer.syntax.refit import Remembering, refit
 from transformer.syntax.rewrite import Edits, Line, line_end, lines_of
 from transformer.syntax.tree import Tree
@@ -287,27 +287,53 @@ def _begun_with(tree: Tree, call: ast.Call) -> ast.stmt | None:
 
 
 def _unpacked(state: State, only: OnlyCall) -> State | None:
-    """The state in which `learn(*sample())` is `obs, action = sample()` and `learn(obs, action)`.
+    """The state in which `learn(*sample(), rate)` is `obs, action = sample()` and `learn(obs, action, rate)`.
 
-    None if the call has no `*`, or the number of unpacked arguments is not known.
+    None if the call has no `*` or several, or the number of unpacked arguments is not known.
     """
     call, own = only.call, only.function.args
-    given = [v for v in call.args if isinstance(v, ast.Starred)]
+    spread = [n for n, value in enumerate(call.args) if isinstance(value, ast.Starred)]
     open_end = own.vararg or own.kwarg or own.defaults or own.kwonlyargs or call.keywords
-    if not given or given != call.args[-1:] or open_end or is_static(only.function):
+    if len(spread) != 1 or open_end or is_static(only.function):
         return None
-    if isinstance(given[0].value, ast.NamedExpr) or any(isinstance(n, ast.Try) for n in state.tree.ancestors(call)):
+    before, given, after = call.args[: spread[0]], call.args[spread[0]], call.args[spread[0] + 1 :]
+    assert isinstance(given, ast.Starred)
+    if isinstance(given.value, ast.NamedExpr) or any(isinstance(n, ast.Try) for n in state.tree.ancestors(call)):
         return None  # another error if there are too few
-    names = parameters(only.function)[len(call.args) - 1 + (only.receiver is not None) :]
+    own_names = parameters(only.function)[only.receiver is not None :]
+    names = own_names[len(before) : len(own_names) - len(after)]
     statement = state.tree.parents[call]
-    plain = all(isinstance(v, (ast.Name, ast.Constant)) for v in call.args[:-1])
+    plain = all(isinstance(v, ast.Constant) or _is_own(state.tree, v) for v in before)
     if not names or not plain or not isinstance(statement, (ast.Assign, ast.Expr)):
         return None
     edits, fresh = Edits(state.source), [state.tree.names.fresh(name) for name in names]
-    edits.before(statement, f"{', '.join(fresh)}{',' * (len(fresh) == 1)} = {state.tree.text(given[0].value)}")
-    arguments = ", ".join([*map(state.tree.text, call.args[:-1]), *fresh])
+    above = _generated_above(state.tree, given.value, statement)
+    if above is not None:
+        edits.remove(above)
+    made = above.value if above is not None else given.value
+    value = state.tree.text(made)
+    if isinstance(made, ast.GeneratorExp) and value.startswith("("):  # as a list, nothing can keep it for later
+        value = f"[{value[1:-1]}]"
+    edits.before(statement, f"{', '.join(fresh)}{',' * (len(fresh) == 1)} = {value}")
+    arguments = ", ".join([*map(state.tree.text, before), *fresh, *map(state.tree.text, after)])
     edits.substitute(call, f"{state.tree.text(call.func)}({arguments})")
     return state.after(edits)
+
+
+def _generated_above(tree: Tree, value: ast.expr, stmt: ast.stmt) -> ast.Assign | None:
+    """`parts = (t[rows] for t in (obs, actions))` directly above a statement, which alone reads the name."""
+    block = tree.block(stmt)
+    above = block[place - 1] if (place := block.index(stmt)) else None
+    if not isinstance(above, ast.Assign) or not isinstance(above.value, ast.GeneratorExp):
+        return None
+    reads = [n for n in tree.of(ast.Name) if isinstance(value, ast.Name) and n.id == value.id and is_read(n)]
+    alone = len(above.targets) == 1 and reads == [value] and ast.unparse(above.targets[0]) == ast.unparse(value)
+    return above if alone else None
+
+
+def _is_own(tree: Tree, value: ast.expr) -> bool:
+    """Whether a value is a variable that no function binds for its caller: it stays what it is while others run."""
+    return isinstance(value, ast.Name) and value.id not in tree.declared
 
 
 def _under_the_opposite(guard: Line, lines: list[Line], otherwise: list[Line]) -> Line:
