@@ -770,6 +770,23 @@ class TestStaying:
         assert "class Agent" not in text
         assert printed(tmp_path, text) == printed(tmp_path, files["train.py"]) == "True\n"
 
+    def test_all_files_that_import_it_are_named(self, tmp_path: Path) -> None:
+        files = {
+            "train.py": "from log import show\nfrom agent import Agent\nshow(Agent())\n",
+            "log/__init__.py": "from tools import same\nfrom sizes import N\ndef show(x):\n    same(x)\n",
+            "tools.py": "from agent import Agent\ndef same(x: Agent):\n    return x\n",
+            "sizes.py": "N = 2\n",
+            "agent.py": "class Agent:\n    size = 1\n",
+        }
+        one = join(tmp_path, files, "agent.py")
+        assert one.staying is not None
+        why = one.staying.changed(one.text.replace("size = 1", "size = 2")) or ""
+        end = "so give log/__init__.py and tools.py with --with as well"
+        assert "agent.py, which stays a file of its own: also imports " in why
+        assert why.endswith(f"agent.py (tools.py:1), {end}")
+        given = [*map(str.strip, end.removeprefix("so give ").partition(" with")[0].split(" and "))]
+        assert join(tmp_path, files, "agent.py", *given).staying is None
+
     def test_what_changes_it_is_held(self, tmp_path: Path) -> None:
         one = join(tmp_path, {"train.py": f"{IMPORT}print(Agent)\n", "agent.py": AGENT})
         assert one.staying is not None

@@ -120,6 +120,34 @@ def test_receivers_that_may_be_of_the_class(above: str, below: str, edits: tuple
     assert not is_known(above, below, *edits)
 
 
+SETTINGS = """
+class Settings:
+    def __init__(self):
+        self.rate = 3
+
+
+settings = Settings()
+with open("settings.json") as file:
+    read = json.load(file)
+for key in read:
+    {below}
+"""
+
+
+@pytest.mark.parametrize("decorated", ["", "@dataclass\n", "@dataclass(frozen=True)\n", "@remade\n"])
+@pytest.mark.parametrize("held", ["settings", "norm.settings", "agent", "norm.any", "read"])
+@pytest.mark.parametrize(
+    "below",
+    ["{}.__dict__[key] = read[key]", "vars({})[key] = 3", "setattr({}, key, read[key])", "print(getattr({}, key))"],
+)
+def test_attributes_of_another_object_by_text(decorated: str, held: str, below: str) -> None:
+    imports = "import json\nfrom dataclasses import dataclass\n"
+    code = SETTINGS.replace("class", f"{decorated}class").replace("{below}", below.format(held))
+    kept = "self.mean = Mean()\n        self.settings = settings\n        self.any = unknown(agent)"
+    known = is_known(imports, code, ("self.mean = Mean()", kept))
+    assert known == (held in ("settings", "norm.settings") and decorated != "@remade\n")
+
+
 @pytest.mark.parametrize(
     "below",
     [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
 
@@ -78,8 +78,14 @@ SHOWING = lookups(of=("attribute", "inspect"), finds="methods") | {"_getframe", 
 """Attributes and functions that reveal which methods there are, or which one runs; a class's `__name__` does not."""
 
 
-def looks_at_methods(tree: Tree, cls: ast.ClassDef) -> ast.AST | None:
-    """A place where a script may see, replace or call methods of a class other than by their literal names."""
+def looks_at_methods(tree: Tree, cls: ast.ClassDef, may_have: Callable[[ast.expr], bool]) -> ast.AST | None:
+    """A place where a script may see, replace or call methods of a class other than by their literal names.
+
+    Args:
+        tree: the script.
+        cls: the class.
+        may_have: whether an expression may be an object with the class's methods, or the class.
+    """
     names = [m.name for m in cls.body if isinstance(m, ast.FunctionDef)]
     for node in (*tree.of(ast.Name), *tree.of(ast.Attribute), *tree.of(ast.FunctionDef)):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
@@ -87,16 +93,19 @@ def looks_at_methods(tree: Tree, cls: ast.ClassDef) -> ast.AST | None:
                 return node
             call = tree.parents[node]
             given = call.args if isinstance(call, ast.Call) and call.func is node else []
-            if node.id in ("dir", "vars") and given and _may_be_object(tree, given[0], cls):
+            if node.id in ("dir", "vars") and given and _may_have_any(tree, given[0], may_have):
                 item = tree.parents[call]  # of vars(x)["name"]
                 if not (isinstance(item, ast.Subscript) and item.value is call and not _may_be(item.slice, names)):
                     return node
             asked = node.id in ("getattr", "hasattr", "setattr", "delattr") and len(given) > 1
             if asked and not isinstance(given[1], ast.Constant) and _may_be(given[1], names):
-                if _may_be_object(tree, given[0], cls):
+                if _may_have_any(tree, given[0], may_have):
                     return node
         elif isinstance(node, ast.Attribute) and node.attr in SHOWING and not _is_named_alone(tree, node):
-            if not (node.attr == "__dict__" and isinstance(tree.parents[node], ast.Attribute)):
+            of_object = node.attr == "__dict__" and (
+                isinstance(tree.parents[node], ast.Attribute) or not may_have(node.value)
+            )
+            if not of_object:
                 return node
         elif isinstance(node, ast.FunctionDef) and node.name in ANSWERING and tree.parents[node] is cls:
             return node
@@ -141,17 +150,11 @@ def _is_named_alone(tree: Tree, node: ast.AST) -> bool:
     return isinstance(parent, ast.Attribute) and parent.attr in ("__name__", "__qualname__")
 
 
-def _may_be_object(tree: Tree, value: ast.expr, cls: ast.ClassDef) -> bool:
-    """Whether an expression may be an object of a class, or the class itself: not the result of other calls only."""
-    if not isinstance(value, ast.Name) or value.id in tree.imports:
-        return not isinstance(value, ast.Name)
-    scope = tree.scope_of(value)
-    if isinstance(scope, ast.FunctionDef) and value.id in parameters(scope):
-        return True
-    stores = [n for n in tree.of(ast.Name) if n.id == value.id and not isinstance(n.ctx, ast.Load)]
-    made = [tree.parents[n] for n in stores]
-    calls = [m.value for m in made if isinstance(m, ast.Assign) and isinstance(m.value, ast.Call)]
-    return len(calls) != len(made) or not calls or any(ast.unparse(c.func) == cls.name for c in calls)
+def _may_have_any(tree: Tree, value: ast.expr, may_have: Callable[[ast.expr], bool]) -> bool:
+    """The same, for an expression that may be a module or hold the script's options."""
+    if isinstance(value, ast.Name) and value.id in tree.imports:
+        return False
+    return not holds_options(tree, value, tree.scope_of(value)) and may_have(value)
 
 
 def is_vars_of_options(tree: Tree, name: ast.AST) -> bool:

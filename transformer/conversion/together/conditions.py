@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
 
 from transformer.conversion.imported_files import Import, is_never_needed, named
 from transformer.conversion.together.executed import sets_attributes
@@ -265,15 +266,18 @@ def _other_importers(gathered: Gathered, meanings: Meanings) -> Iterator[tuple[F
     """Other local files that the script reaches: one that imports a gathered file would load it a second time."""
     seen = {file.path for file in gathered.all_files}
     waiting: list[File] = list(gathered.all_files)
+    executing: dict[Path, set[Path]] = {}
+    again: list[tuple[File, File, Import]] = []
     while waiting:
         file = waiting.pop()
         reached: list[tuple[str, Import]] = []
         for stmt in file.imports:
             for _, what in named(file.path, gathered.roots, stmt):
+                executing.setdefault(file.path, set()).update(what.executed)
                 for path in what.executed:
                     ours = gathered.file(path)
                     if file not in gathered.places and ours is not None:
-                        yield ours, refusal(file, stmt, f"also imports {ours.name}: give this file with --with as well")
+                        again.append((ours, file, stmt))
                     elif ours is not None and stmt not in gathered.places[file]:
                         yield ours, refusal(file, stmt, f"{ours.name} is not imported at the top level of the file")
                     elif path not in seen:
@@ -290,11 +294,27 @@ def _other_importers(gathered: Gathered, meanings: Meanings) -> Iterator[tuple[F
             gathered.reached.append(other)
             yield from ((gathered.script, why) for why in _found_by_name(gathered, other))
             yield from _named_in_texts(gathered, meanings, other)
+    given = _leading_to(gathered, executing)
+    asked = f"{', '.join(given[:-1])} and {given[-1]}" if len(given) > 1 else "this file"
+    for ours, file, stmt in again:
+        yield ours, refusal(file, stmt, f"also imports {ours.name}: give {asked} with --with as well")
+
+
+def _leading_to(gathered: Gathered, executing: Mapping[Path, Collection[Path]]) -> list[str]:
+    """The names of the other files whose import executes a gathered file: once one is given, so must be the rest."""
+    leading, grown = {file.path for file in gathered.all_files}, True
+    while grown:
+        more = {path for path, executed in executing.items() if not leading.isdisjoint(executed)} - leading
+        leading |= more
+        grown = bool(more)
+    return [file.name for file in gathered.reached if file.path in leading]
 
 
 def _displayed_path(gathered: Gathered, path: str) -> str:
-    folder = gathered.script.path.parent
-    return path.removeprefix(f"{folder}/")
+    """A file as it would be named beside the given ones: from the folder from which those are named."""
+    named_from = [str(f.path).removesuffix(f.name) for f in gathered.files if str(f.path).endswith(f"/{f.name}")]
+    folder = named_from[0] if named_from else f"{gathered.script.path.parent}/"
+    return path.removeprefix(folder).removeprefix(f"{gathered.script.path.parent}/")
 
 
 def _classes_as_values(gathered: Gathered, meanings: Meanings, file: File) -> Iterator[tuple[File, Diagnostic]]:

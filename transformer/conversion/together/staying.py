@@ -122,8 +122,10 @@ class Staying:
         left = {part for _, _, part in self._found(text)}
         for part in self._parts:
             if part not in left and not isinstance(part.stmt, IMPORTS):
-                name, why = part.file.name, _told(self._reasons[part.file])
-                return f"it would change {name}, which stays a file of its own: {why}"
+                reason = self._reasons[part.file]
+                advice = reason.message.partition(": ")[2]
+                told = f"{_told(reason)}, so {advice}" if advice.startswith("give ") else _told(reason)
+                return f"it would change {part.file.name}, which stays a file of its own: {told}"
         return None
 
     def written(self, text: str, width: int) -> list[tuple[str, int]]:

@@ -12,6 +12,7 @@ from transformer.dataflow.access import free_names, scope_access
 from transformer.dataflow.name_lookups import looks_at_methods, looks_up_names, texts_of
 from transformer.facts.libraries import module_methods
 from transformer.facts.lookups import ANSWERING, lookups
+from transformer.facts.python import decorators
 from transformer.recognition.buffers import find_allocations
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import (
@@ -29,6 +30,8 @@ from transformer.syntax.tree import Loop, Tree
 from transformer.values.effects.world import World
 
 ITSELF = module_methods(gives="itself")
+OF_CLASSES = decorators(calls=False)
+"""What decorates a class and makes no other of it."""
 
 
 class _MethodCall(ast.Call):
@@ -66,7 +69,7 @@ def only_calls(roles: Roles, *, by_name: bool = True) -> dict[ast.FunctionDef, O
             names.setdefault(node.id, []).append(node)
         elif isinstance(node, ast.Attribute):
             attributes.setdefault(node.attr, []).append(node)
-    shows = cache(lambda cls: looks_at_methods(tree, cls) is not None)
+    shows = cache(lambda cls: looks_at_methods_of(roles, cls) is not None)
     found: dict[ast.FunctionDef, OnlyCall] = {}
     for name, function in ((name, node) for name, nodes in defined.items() for node in nodes):
         others = [node for node in defined[name] if node is not function]
@@ -94,7 +97,7 @@ def only_calls(roles: Roles, *, by_name: bool = True) -> dict[ast.FunctionDef, O
             if receiver is None or _is_called_unseen(tree, name):
                 continue
             shown = not by_name and roles.get(World).only_runs(uses[0], function)
-            if not shown and not _is_instance(tree, receiver, owner) and not _is_inherited(tree, receiver, function):
+            if not shown and not _is_instance(tree, receiver, owner) and not _is_inherited(roles, receiver, function):
                 continue
             if shows(owner):
                 continue
@@ -102,6 +105,11 @@ def only_calls(roles: Roles, *, by_name: bool = True) -> dict[ast.FunctionDef, O
         elif isinstance(owner, (ast.Module, ast.FunctionDef)):
             found[function] = OnlyCall(call, function, None)
     return found
+
+
+def looks_at_methods_of(roles: Roles, cls: ast.ClassDef) -> ast.AST | None:
+    """A place where a script may see, replace or call methods of a class other than by their literal names."""
+    return looks_at_methods(roles.tree, cls, lambda value: roles.get(World).may_be_of(value, cls))
 
 
 def _is_called_unseen(tree: Tree, name: str) -> bool:
@@ -121,7 +129,8 @@ def _are_apart(tree: Tree, one: ast.ClassDef, other: ast.ClassDef) -> bool:
     if one is other or other in tree.lineage(one) or one in tree.lineage(other):
         return False
     for cls in (one, other):
-        special = cls.decorator_list or cls.keywords or any(m.name == "__new__" for m in cls.body if _is_function(m))
+        decorated = any(tree.qualified(getattr(d, "func", d)) not in OF_CLASSES for d in cls.decorator_list)
+        special = decorated or cls.keywords or any(m.name == "__new__" for m in cls.body if _is_function(m))
         if special or tree.classes.get(cls.name) is not cls or cls.name in tree.rebound:
             return False
     return tree.asked.isdisjoint((one.name, other.name))
@@ -234,15 +243,16 @@ def _is_instance(tree: Tree, value: ast.expr, owner: ast.ClassDef) -> bool:
     return isinstance(made_by, ast.Call) and unparse(made_by.func) == owner.name and same
 
 
-def _is_inherited(tree: Tree, value: ast.expr, method: ast.FunctionDef) -> bool:
+def _is_inherited(roles: Roles, value: ast.expr, method: ast.FunctionDef) -> bool:
     """Whether `value` is `self` in a class whose subclasses, all in this file, have no other method of the name."""
+    tree = roles.tree
     owner = tree.class_of_self(value, tree.scope_of(value))
     if owner is not tree.parents[method] or not isinstance(owner, ast.ClassDef):
         return False
     for cls in (c for c in tree.of(ast.ClassDef) if owner in tree.lineage(c)):
         bases = [base for one in tree.lineage(cls) for base in tree.bases(one)]
         known = all(isinstance(base, ast.Name) and tree.classes.get(base.id) for base in bases)
-        special = cls.keywords or cls.decorator_list or looks_at_methods(tree, cls) is not None
+        special = cls.keywords or cls.decorator_list or looks_at_methods_of(roles, cls) is not None
         if special or not known or tree.classes.get(cls.name) is not cls or cls.name in tree.rebound:
             return False
     set_in_class = (ast.Name, method.name) in tree.stores

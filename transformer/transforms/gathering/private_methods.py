@@ -6,11 +6,12 @@ import ast
 
 import libcst as cst
 
-from transformer.dataflow.name_lookups import fresh_member, identifiers, looks_at_methods, texts_of
+from transformer.dataflow.name_lookups import fresh_member, identifiers, texts_of
+from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import walk
 from transformer.syntax.rewrite import Edits
-from transformer.syntax.tree import Tree
+from transformer.transforms.gathering.only_calls import looks_at_methods_of
 
 
 def with_plain_names(state: State, function: ast.FunctionDef) -> State | None:
@@ -19,7 +20,7 @@ def with_plain_names(state: State, function: ast.FunctionDef) -> State | None:
     Nothing else may tell the difference. None if no method is renamed.
     """
     tree, cls = state.tree, state.tree.parents[function]
-    if not isinstance(cls, ast.ClassDef) or not _is_self_contained(tree, cls):
+    if not isinstance(cls, ast.ClassDef) or not _is_self_contained(state.roles, cls):
         return None
     edits, renamed = Edits(state.source), dict[ast.FunctionDef, str]()
     for name in dict.fromkeys(n.attr for n in walk(function) if isinstance(n, ast.Attribute) and is_private(n.attr)):
@@ -43,8 +44,9 @@ def is_private(name: str) -> bool:
     return name.startswith("__") and not name.endswith("__")
 
 
-def _is_self_contained(tree: Tree, cls: ast.ClassDef) -> bool:
+def _is_self_contained(roles: Roles, cls: ast.ClassDef) -> bool:
     """Whether a class has only bases of this file, and nothing looks its methods up."""
+    tree = roles.tree
     bases = (base for one in tree.lineage(cls) for base in tree.bases(one))
     known = all(isinstance(base, ast.Name) and base.id in tree.classes for base in bases)
-    return known and not cls.keywords and not cls.decorator_list and looks_at_methods(tree, cls) is None
+    return known and not cls.keywords and not cls.decorator_list and looks_at_methods_of(roles, cls) is None

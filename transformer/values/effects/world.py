@@ -112,15 +112,19 @@ class World:
         )
 
     def may_have(self, node: ast.expr, function: ast.FunctionDef) -> bool:
-        """Whether an expression may be an instance of a class, or the class, that has a function of this file as a
-        method."""
-        cls, found = self._roles.tree.parents[function], self.of(node)
-        known = (
-            bool(found)
-            and not self._code.gave_up
-            and all(t.kind in ("instance", *MEMORY, *python.CONTAINERS) for t in found)
-        )
-        return not known or any(cls in self._code.lineage(t) for t in found if t.kind == "instance")
+        """Whether an expression may be an object that has a function of this file as a method, or a class that has."""
+        cls = self._roles.tree.parents[function]
+        return not isinstance(cls, ast.ClassDef) or self.may_be_of(node, cls)
+
+    def may_be_of(self, node: ast.expr, cls: ast.ClassDef) -> bool:
+        """Whether an expression may be an instance of a class of this file, or of a subclass, or such a class."""
+        found = self.of(node)
+        found = found | self._escaped if UNKNOWN in found else found
+        if self._code.gave_up or not found:
+            return True
+        kinds = ("instance", *MEMORY, *python.CONTAINERS)
+        own = [t for t in found if t is not UNKNOWN]
+        return any(t.kind not in kinds or (t.kind == "instance" and cls in self._code.lineage(t)) for t in own)
 
     def only_runs(self, node: ast.expr, function: ast.FunctionDef) -> bool:
         """Whether an expression can only be one method of this file, for any object and after any code."""
