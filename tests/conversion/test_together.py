@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from joined import join, printed, refusals, write, written
 from scripts import script
 
 from transformer.conversion.of_file import convert_script
 from transformer.conversion.together.gathered import NotImported
-from transformer.conversion.together.one_file import OneFile, one_file
+from transformer.conversion.together.one_file import one_file
 from transformer.recognition.refusals import Unconvertible
 
 NETWORK = '''\
@@ -56,40 +56,6 @@ def main():
 if __name__ == "__main__":
     main()
 '''
-
-
-def write(folder: Path, files: Mapping[str, str]) -> Path:
-    for name, text in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(text.encode())
-    return folder / "train.py"
-
-
-def join(folder: Path, files: Mapping[str, str], *given: str) -> OneFile:
-    path = write(folder, files)
-    found = one_file(path, files["train.py"], [path.parent / name for name in given or ("agent.py",)])
-    assert found is not None
-    return found
-
-
-def refusals(folder: Path, files: Mapping[str, str], *given: str) -> list[str]:
-    with pytest.raises(Unconvertible) as refused:
-        join(folder, files, *given)
-    return [
-        f"{d.file.removeprefix(f'{folder}/')}:{d.line}: {d.code} {d.message.replace(f'{folder}/', '')}"
-        for d in refused.value.diagnostics
-    ]
-
-
-def printed(folder: Path, code: str) -> str:
-    """The output of a script in a folder."""
-    path = folder / "ran.py"
-    path.write_text(code)
-    done = subprocess.run([sys.executable, str(path)], cwd=folder, capture_output=True, text=True, check=False)
-    path.unlink()
-    assert not done.returncode, done.stderr
-    return done.stdout
 
 
 class TestText:
@@ -716,11 +682,6 @@ STAYING: dict[str, tuple[dict[str, str], str]] = {
     ),
 }
 """Files that are told apart from one file by what they do, and the beginning of what is written."""
-
-
-def written(one: OneFile, text: str) -> str:
-    assert one.staying is not None
-    return "".join(line for line, _ in one.staying.written(text, 120))
 
 
 class TestStaying:

@@ -224,3 +224,16 @@ def math_gives_float(name: str) -> bool:
 
 CALLED_AT_ANY_END = frozenset("atexit excepthook faulthandler finalize signal unraisablehook".split())
 """Names of what calls functions of a script when it ends, after an error, too, or when a signal comes."""
+
+
+PICKLES = (
+    "torch.save",
+    *(
+        f"{module}.{function}"
+        for module in ("pickle", "dill", "cloudpickle", "joblib")
+        for function in ("dump", "dumps")
+    ),
+)
+"""Functions that save whole objects, with the names of the modules of their classes."""
+SAYING_WHAT_IS_SAVED = frozenset("__reduce__ __reduce_ex__ __getstate__ __getnewargs__ __getnewargs_ex__".split())
+"""Methods that they ask what to save of an object."""

@@ -13,6 +13,8 @@ from transformer.conversion.together.gathered import Gathered, refusal
 from transformer.conversion.together.meanings import Meanings, is_written
 from transformer.conversion.together.modules import File, read_file
 from transformer.conversion.together.needed import bound_names
+from transformer.conversion.together.saved import Saved
+from transformer.dataflow.access import scope_access
 from transformer.facts import python
 from transformer.facts.lookups import FRAMES, OF_CALLER, lookups
 from transformer.syntax.diagnostics import Diagnostic
@@ -28,14 +30,6 @@ BY_NAME = FRAMES | frozenset(
     "hydra.utils.instantiate hydra.utils.get_class hydra.utils.call hydra.utils.get_method".split()
 )
 LOADERS = frozenset("importlib runpy pkgutil imp".split())
-PICKLES = (
-    "torch.save",
-    *(
-        f"{module}.{function}"
-        for module in ("pickle", "dill", "cloudpickle", "joblib")
-        for function in ("dump", "dumps")
-    ),
-)
 
 
 def problems(gathered: Gathered, meanings: Meanings) -> Iterator[Diagnostic]:
@@ -46,12 +40,18 @@ def problems(gathered: Gathered, meanings: Meanings) -> Iterator[Diagnostic]:
     yield from meanings.clashes()
 
 
-def grounds(gathered: Gathered, meanings: Meanings) -> Iterator[tuple[File, Diagnostic]]:
-    """Why files must stay files of their own, and not be merged into the script."""
+def grounds(gathered: Gathered, meanings: Meanings, saved: Saved | None) -> Iterator[tuple[File, Diagnostic]]:
+    """Why files must stay files of their own, and not be merged into the script.
+
+    Args:
+        gathered: all files.
+        meanings: what their names refer to.
+        saved: what is saved in the merged file; None if there can be no such file.
+    """
     for file in gathered.all_files:
         yield from ((file, why) for why in _own_names(gathered, file))
         yield from _named_in_texts(gathered, meanings, file)
-        yield from _pickled(gathered, meanings, file)
+        yield from _pickled(gathered, meanings, file, saved)
         yield from _classes_as_values(gathered, meanings, file)
     yield from _annotations(gathered)
     yield from _other_importers(gathered, meanings)
@@ -203,9 +203,12 @@ def _uses_of_module(file: File, bound: str, module: File, meanings: Meanings) ->
     if meanings.of(file, bound) != ("module", module):
         yield refusal(file, file.scopes.place(bound), f"`{bound}` is {module.name}, and also something else")
         return
+    for cls in file.tree.of(ast.ClassDef):
+        if bound in scope_access(cls.body).binds:
+            yield refusal(file, cls, f"`{bound}` is {module.name}, and also a variable of the class {cls.name}")
     for node in file.tree.of(ast.Name):
-        if node.id != bound:
-            continue
+        if node.id != bound or file.scopes.is_inner(node):
+            continue  # `agent`, a parameter of a function in a file that imports agent.py
         around = file.tree.parents[node]
         if not isinstance(around, ast.Attribute) or not isinstance(around.ctx, ast.Load):
             yield refusal(file, node, f"the module `{bound}` is used other than by its attributes")
@@ -219,8 +222,6 @@ def _uses_of_module(file: File, bound: str, module: File, meanings: Meanings) ->
             others = own in file.scopes.used and not meanings.vanishes(file, own) and meanings.of(file, own) != meaning
             if own in file.scopes.local or others:
                 yield refusal(file, node, f"`{own}` is also something else in {file.name}: rename one of them")
-    if bound in file.scopes.local:
-        yield refusal(file, file.scopes.place(bound), f"`{bound}` is {module.name}, and also a variable of a function")
 
 
 def _check_renaming(file: File, name: str, other: str, meanings: Meanings) -> Iterator[Diagnostic]:
@@ -358,7 +359,7 @@ def _named_elsewhere(
     nodes: list[ast.Name | ast.Attribute] = [*file.tree.of(ast.Name), *file.tree.of(ast.Attribute)]
     for node in nodes:
         base = node.value if isinstance(node, ast.Attribute) else node
-        if not isinstance(node.ctx, ast.Load) or not isinstance(base, ast.Name) or base.id not in file.scopes.used:
+        if not isinstance(node.ctx, ast.Load) or not isinstance(base, ast.Name) or file.scopes.is_inner(base):
             continue
         meaning = meanings.of(file, base.id)
         if isinstance(node, ast.Attribute):
@@ -403,19 +404,27 @@ def _classes(gathered: Gathered) -> set[str]:
 
 
 def _pickling(tree: Tree) -> list[ast.Call]:
-    return [call for call in tree.of(ast.Call) if call.args and tree.calls(call, *PICKLES)]
+    return [call for call in tree.of(ast.Call) if call.args and tree.calls(call, *python.PICKLES)]
 
 
-def _pickled(gathered: Gathered, meanings: Meanings, file: File) -> Iterator[tuple[File, Diagnostic]]:
+def _pickled(
+    gathered: Gathered, meanings: Meanings, file: File, saved: Saved | None
+) -> Iterator[tuple[File, Diagnostic]]:
     """Calls that save whole objects, together with the names of their modules."""
     classes = _classes(gathered)
     for call in _pickling(file.tree):
-        if _seen(file.tree, call.args[0], classes):
-            what = ast.unparse(call.args[0])
-            why = f"`{what}` is saved with the name of the module of its class: save a state_dict()"
-            for made in gathered.files:
-                if _may_be_held(gathered, meanings, made):
-                    yield made, refusal(file, call, why)
+        seen = _seen(file.tree, call.args[0], classes)
+        if seen is False:
+            continue
+        what = ast.unparse(call.args[0])
+        why = f"`{what}` is saved with the name of the module of its class: save a state_dict()"
+        held = [made for made in gathered.files if _may_be_held(gathered, meanings, made)]
+        known = saved.files_of(file, call) if saved is not None and held else None
+        if known is not None:
+            held = [made for made in held if made in known]
+        elif seen is None:
+            held = []  # `warnings` says it
+        yield from ((made, refusal(file, call, why)) for made in held)
 
 
 def _may_be_held(gathered: Gathered, meanings: Meanings, made: File) -> bool:

@@ -23,6 +23,7 @@ from transformer.conversion.together.definitions import only_defines
 from transformer.conversion.together.gathered import Gathered, gather
 from transformer.conversion.together.meanings import Meanings, names_all
 from transformer.conversion.together.modules import File
+from transformer.conversion.together.saved import Saved
 from transformer.conversion.together.staying import Line, Staying, only_does, with_what_they_execute
 from transformer.recognition.refusals import Unconvertible, not_python
 from transformer.syntax.diagnostics import Diagnostic
@@ -107,10 +108,11 @@ def one_file(script: Path, content: str, given: Sequence[Path]) -> OneFile | Non
     try:
         gathered = gather(own, names)
         meanings = Meanings(gathered)
-        reasons = _staying(gathered, meanings)
+        unused = chosen.unused if chosen is not None else frozenset()
+        saved = Saved(gathered, lambda: _Writer(gathered, meanings, unused).script())
+        reasons = _staying(gathered, meanings, saved)
     except Unconvertible as refusal:
         raise Unconvertible(*(_of_script(d, own) for d in refusal.diagnostics)) from None
-    unused = chosen.unused if chosen is not None else frozenset()
     lines = _Writer(gathered, meanings, unused).script()
     origins = tuple(("" if name == own.name else name, line) for _, name, line in lines)
     told = tuple(_of_script(d, own) for d in warnings(gathered))
@@ -122,13 +124,14 @@ def one_file(script: Path, content: str, given: Sequence[Path]) -> OneFile | Non
     return OneFile(text, origins, merged, told, staying, inner, notes)
 
 
-def _staying(gathered: Gathered, meanings: Meanings) -> dict[File, Diagnostic]:
+def _staying(gathered: Gathered, meanings: Meanings, saved: Saved) -> dict[File, Diagnostic]:
     """The files that stay files of their own, and why.
 
     Raises:
         Unconvertible: the merged file is not shown to do the same as the separate ones.
     """
-    found, reasons = list(problems(gathered, meanings)), list(grounds(gathered, meanings))
+    found = list(problems(gathered, meanings))
+    reasons = list(grounds(gathered, meanings, None if found else saved))
     for file, why in reasons:
         if any(other is gathered.script or only_does(other) for other in with_what_they_execute(gathered, {file: why})):
             found.append(why)
@@ -304,7 +307,7 @@ class _Writer:
         for node in tree.of(ast.Name):
             meaning = self.meanings.of(file, node.id)
             around = tree.parents[node]
-            if meaning[0] == "module" and isinstance(around, ast.Attribute):
+            if meaning[0] == "module" and isinstance(around, ast.Attribute) and not file.scopes.is_inner(node):
                 module = next(f for f in self.gathered.files if f is meaning[1])
                 new = self.meanings.other_name(module, around.attr) or around.attr
                 edits.append(_edit(tree, around, new))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import symtable
 from collections.abc import Iterator
+from functools import cached_property
 
+from transformer.dataflow.variables import COMPREHENSIONS, FUNCTIONS, Variables
 from transformer.syntax.imports import is_future
 from transformer.syntax.query import asked_name, children
 from transformer.syntax.tree import Tree
@@ -41,6 +43,14 @@ class Scopes:
         """The first line that binds a name, other than by an import."""
         for name, line in _bound_in_module(tree.root):
             self.lines[name] = min(line, self.lines.get(name, line))
+
+    def is_inner(self, name: ast.Name) -> bool:
+        """Whether a name is a variable of a function or a comprehension, and not one of the module or a class."""
+        return isinstance(self._variables.owner_of(name), (*FUNCTIONS, *COMPREHENSIONS))
+
+    @cached_property
+    def _variables(self) -> Variables:
+        return Variables(self._tree)
 
     def _add_names(self, table: symtable.SymbolTable) -> None:
         module = table.get_type() == "module"

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import ast
-import re
+from typing import cast
+
+import libcst as cst
 
 from transformer.dataflow.name_lookups import looks_up_names, texts_of
 from transformer.recognition.roles import Roles
@@ -33,10 +35,11 @@ def with_own_helpers(state: State) -> tuple[State, tuple[str, ...]] | None:
             or (function.name in texts_of(tree) and looks_up_names(tree, tree.root))
         ):
             continue
-        edits, names, text = Edits(state.source), [function.name], tree.text(function)
+        edits, names = Edits(state.source), [function.name]
+        copied = cast(cst.FunctionDef, edits.lines_of(function))
         for call in calls[1:]:
             names.append(tree.names.fresh(function.name))
-            edits.after(function, re.sub(rf"\bdef\s+{function.name}\b", f"def {names[-1]}", text, count=1))
+            edits.after(function, [copied.with_changes(name=cst.Name(names[-1]), leading_lines=[])])
             edits.substitute(call.func, names[-1])
         return state.after(edits), tuple(names)
     return None

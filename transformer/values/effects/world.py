@@ -348,6 +348,14 @@ class World:
         """Things and everything reachable from them."""
         return frozenset(t for thing in things for t in self._reachable(thing))
 
+    def held_by(self, node: ast.expr) -> Things | None:
+        """All that an object holds, directly or not, and the object; None if that is not known."""
+        found = self.of(node)
+        held = self.reach(found)
+        if self._code.gave_up or not found:
+            return None
+        return held | self._escaped if UNKNOWN in held else held
+
     def _reachable(self, thing: Thing, what: str = "") -> frozenset[Thing]:
         """A thing and everything reachable from it; for VALUES without buffers, which no optimizer trains."""
         if (thing, what) not in self._reaches:
