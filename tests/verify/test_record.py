@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ import pytest
 from toy import TOY, edited
 
 from transformer.verify import Recording, RunFailed, compare, record
+from transformer.verify.record import _without_the_time
 
 
 def differences(script: Path, reference: Recording, source: str, *args: str) -> list[str]:
@@ -231,14 +233,14 @@ def test_files_beside_the_script_are_found_and_none_left(tmp_path: Path) -> None
 
 
 def test_a_file_named_after_the_time_by_a_module_beside_the_script(tmp_path: Path) -> None:
-    """The script and gym see the harness's clock, other modules the real one."""
+    """A conversion may merge it into the script, so it sees the harness's clock, as the script and gym do."""
     (tmp_path / "helper.py").write_text(
         "import time\nfrom pathlib import Path\n"
         "def make():\n    Path(f'run_{int(time.time())}').touch()\n    Path('run_1234567890').touch()\n"
     )
     script = tmp_path / "main.py"
     script.write_text("from helper import make\nmake()\n")
-    assert record(script).files == ("run_1234567890", "run_time")
+    assert record(script).files == ("run_1234567890", "run_1700000000")
 
 
 @pytest.mark.slow
@@ -356,3 +358,20 @@ def test_repeated_runs_are_equal_and_leave_nothing(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     assert compare(toy_recording, record(toy_script)) == ()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("days", "cut"), [(0, True), (-3, False), (0.9, True)], ids=["now", "three days ago", "some hours ahead"]
+)
+def test_the_time_is_cut_from_the_names_of_files(days: float, cut: bool) -> None:
+    """As torch's SummaryWriter() and cleanrl's run names have it."""
+    moment = time.time() + days * 24 * 60 * 60
+    dated = datetime.fromtimestamp(moment).strftime("%b%d_%H-%M-%S")
+    names = f"runs/{dated}_host/events.out.tfevents", f"runs/ppo__1__{int(moment)}/model.pt"
+    found = [_without_the_time(name) for name in names]
+    assert found == (["runs/time_host/events.out.tfevents", "runs/ppo__1__time/model.pt"] if cut else [*names])
+
+
+@pytest.mark.parametrize("name", ["runs/Xyz31_25-61-99_host/a", "runs/12345678901/a", "Nov30", "a/Feb30_01-02-03"])
+def test_other_names_of_files_stay(name: str) -> None:
+    assert _without_the_time(name) == name

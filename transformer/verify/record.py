@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -96,9 +97,25 @@ def _files(work: Path) -> tuple[str, ...]:
     """The files under `work`, relative to it; the real time and process numbers are cut from their names."""
     paths = (p.relative_to(work) for p in work.rglob("*") if p.is_file() and "wandb" not in p.relative_to(work).parts)
     names = (re.sub(r"events\.out\.tfevents.*", "events.out.tfevents", p.as_posix()) for p in paths)
-    return tuple(sorted({re.sub(r"(?<!\d)\d{10}(?!\d)", _unless_today, name) for name in names}))
+    return tuple(sorted({_without_the_time(name) for name in names}))
 
 
-def _unless_today(number: re.Match[str]) -> str:
-    """Ten digits, unless they are a timestamp of today: then a module next to the script asked for the time."""
-    return "time" if abs(int(number[0]) - time.time()) < 24 * 60 * 60 else number[0]
+def _without_the_time(name: str) -> str:
+    """A file's name without a time of today: then a library, or a module next to the script, asked for it.
+
+    torch's SummaryWriter() has one in the name of its folder: runs/Nov30_07-33-34_host.
+    """
+    name = re.sub(r"(?<!\d)\d{10}(?!\d)", lambda found: _unless_today(found[0], float(found[0])), name)
+    return re.sub(r"\b[A-Z][a-z]{2}\d{2}_\d{2}-\d{2}-\d{2}(?!\d)", lambda found: _unless_dated_today(found[0]), name)
+
+
+def _unless_dated_today(text: str) -> str:
+    try:
+        moment = datetime.strptime(f"{datetime.now().year} {text}", "%Y %b%d_%H-%M-%S")
+    except ValueError:
+        return text
+    return _unless_today(text, moment.timestamp())
+
+
+def _unless_today(text: str, seconds: float) -> str:
+    return "time" if abs(seconds - time.time()) < 24 * 60 * 60 else text

@@ -1,7 +1,7 @@
 """A clock that counts steps instead of seconds, so that logged speeds, durations and dates are repeatable.
 
-One step of the environment or of an optimizer is a millisecond. Only the script itself and the gym packages
-(which report an episode's duration) see it; everything else keeps the real time.
+One step of the environment or of an optimizer is a millisecond. Only the script, the modules next to it and the gym
+packages (which report an episode's duration) see it; everything else keeps the real time.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from .instrument import HOOKS_NAME
 from .journal import Journal
 
 EPOCH = 1_700_000_000
 """The time at which every recorded run begins, in seconds since 1970."""
 DAY = 24 * 60 * 60
 
-_DECEIVED = ("__main__", "gym", "gymnasium")
+_DECEIVED = ("gym", "gymnasium")
 
 
 class VirtualClock:
@@ -78,7 +79,8 @@ def _deceive(name: str, virtual: Callable[..., Any]) -> None:
     real = getattr(time, name)
 
     def clock(*args: Any) -> Any:
-        module = sys._getframe(1).f_globals.get("__name__", "")
-        return (virtual if module.partition(".")[0] in _DECEIVED else real)(*args)
+        caller = sys._getframe(1).f_globals
+        of_script = HOOKS_NAME in caller or caller.get("__name__", "").partition(".")[0] in _DECEIVED
+        return (virtual if of_script else real)(*args)
 
     setattr(time, name, clock)
