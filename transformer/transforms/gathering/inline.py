@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from functools import partial
 from itertools import pairwise, takewhile
 from typing import cast
@@ -87,14 +88,22 @@ def apply(state: State) -> Rewrite:
 
 def gather(state: State) -> tuple[State, dict[str, str]]:
     """The state after replacing calls as long as there are any, and why functions stay, by name."""
-    now, kept = state, dict[str, str]()
+    now, kept, known = state, dict[str, str](), set[str]()
 
-    def calls(*, by_name: bool) -> dict[ast.FunctionDef, OnlyCall]:
-        found = only_calls(now.roles, by_name=by_name).items()
+    def calls(known: AbstractSet[str] = frozenset(), *, by_name: bool = True) -> dict[ast.FunctionDef, OnlyCall]:
+        found = only_calls(now.roles, by_name=by_name, known=known).items()
         return {f: c for f, c in found if f.name not in kept and not _optimizes(now.roles, c)}
 
+    def next_call() -> OnlyCall | None:
+        # What is shown of one state holds for the next: its statements are moved, and none is a copy
+        if (found := call_to_inline(now.roles, calls(known))) is None:
+            shown = calls(by_name=False)
+            known.update(f.name for f in shown if _is_single(now.tree, f.name))
+            found = call_to_inline(now.roles, shown)
+        return found
+
     for _ in range(MOST):
-        named = calls(by_name=True)
+        named = calls()
         only = training_to_inline(now.roles, named)
         if only is None and recognised(now.roles):
             only = (
@@ -104,7 +113,7 @@ def gather(state: State) -> tuple[State, dict[str, str]]:
                 or making_to_inline(now.roles, named)
             )
         elif only is None:
-            only = call_to_inline(now.roles, named) or call_to_inline(now.roles, calls(by_name=False))
+            only = next_call()
             if only is None and (own := with_one_call(now) or _with_steps_in_place(now)) is not None:
                 now = own
                 continue
@@ -116,6 +125,11 @@ def gather(state: State) -> tuple[State, dict[str, str]]:
             where = f"{only.function.name}() (line {only.function.lineno})"
             kept[only.function.name] = now.recorded(f"{where} cannot replace its call: {refused}")
     return now, kept
+
+
+def _is_single(tree: Tree, method: str) -> bool:
+    """Whether one method has a name, and one expression ends with it."""
+    return len(tree.methods(method)) == 1 == sum(n.attr == method for n in tree.of(ast.Attribute))
 
 
 def _with_steps_in_place(state: State) -> State | None:

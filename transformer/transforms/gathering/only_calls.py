@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cache
 from typing import TypeGuard
@@ -50,12 +51,15 @@ class OnlyCall:
     """The object whose method is called."""
 
 
-def only_calls(roles: Roles, *, by_name: bool = True) -> dict[ast.FunctionDef, OnlyCall]:
+def only_calls(
+    roles: Roles, *, by_name: bool = True, known: AbstractSet[str] = frozenset()
+) -> dict[ast.FunctionDef, OnlyCall]:
     """Functions of the file whose only use is one call.
 
     Args:
         roles: the script.
         by_name: whether to use names only, and leave out calls that need the objects an expression may be.
+        known: names of methods that have been shown to be called only by the one expression that ends with their name.
     """
     tree = roles.tree
     defined: dict[str, list[ast.AST]] = {}
@@ -69,7 +73,7 @@ def only_calls(roles: Roles, *, by_name: bool = True) -> dict[ast.FunctionDef, O
             names.setdefault(node.id, []).append(node)
         elif isinstance(node, ast.Attribute):
             attributes.setdefault(node.attr, []).append(node)
-    shows = cache(lambda cls: looks_at_methods_of(roles, cls) is not None)
+    shows = cache(lambda cls: looks_at_methods_of(roles, cls, by_name=by_name) is not None)
     found: dict[ast.FunctionDef, OnlyCall] = {}
     for name, function in ((name, node) for name, nodes in defined.items() for node in nodes):
         others = [node for node in defined[name] if node is not function]
@@ -96,10 +100,10 @@ def only_calls(roles: Roles, *, by_name: bool = True) -> dict[ast.FunctionDef, O
             receiver = uses[0].value if isinstance(uses[0], ast.Attribute) else None
             if receiver is None or _is_called_unseen(tree, name):
                 continue
-            shown = not by_name and roles.get(World).only_runs(uses[0], function)
+            shown = name in known or (not by_name and roles.get(World).only_runs(uses[0], function))
             if not shown and not _is_instance(tree, receiver, owner) and not _is_inherited(roles, receiver, function):
                 continue
-            if shows(owner):
+            if name not in known and shows(owner):
                 continue
             found[function] = OnlyCall(call, function, receiver)
         elif isinstance(owner, (ast.Module, ast.FunctionDef)):
@@ -107,9 +111,9 @@ def only_calls(roles: Roles, *, by_name: bool = True) -> dict[ast.FunctionDef, O
     return found
 
 
-def looks_at_methods_of(roles: Roles, cls: ast.ClassDef) -> ast.AST | None:
+def looks_at_methods_of(roles: Roles, cls: ast.ClassDef, *, by_name: bool = False) -> ast.AST | None:
     """A place where a script may see, replace or call methods of a class other than by their literal names."""
-    return looks_at_methods(roles.tree, cls, lambda value: roles.get(World).may_be_of(value, cls))
+    return looks_at_methods(roles.tree, cls, lambda value: by_name or roles.get(World).may_be_of(value, cls))
 
 
 def _is_called_unseen(tree: Tree, name: str) -> bool:
