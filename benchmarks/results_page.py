@@ -118,13 +118,18 @@ def _of_compared(statuses: Iterable[str | None]) -> str:
 
 
 def as_they_came() -> str:
-    """How many of the scripts that were added to lists unseen could be converted at once, in a sentence."""
+    """How many of the scripts that were added to lists unseen could be converted at once, and of how many the
+    conversion was run and equal, in two sentences."""
     told = []
+    ran = Counter(s.get("ran") for name in LISTS for s in _listed(name))
     for name, what in LISTS.items():
         came = [s["first"] == "converted" for s in _listed(name) if s.get("first")]
         if came:
             told.append(f"{sum(came) / len(came):.0%} of {len(came)} ({what})")
-    return f"Converted as they came, of scripts not seen before: {', '.join(told)}."
+    return (
+        f"It wrote a file for this many scripts that it had not seen before: {', '.join(told)}. Of all listed scripts, "
+        f"{ran['equal'] + ran['differs']} could be run here: {ran['equal']} are equal, {ran['differs']} differ."
+    )
 
 
 def _listed(name: str) -> list[dict[str, Any]]:

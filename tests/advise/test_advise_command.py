@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 
 from transformer import cli
 from transformer.advise import advise
-from transformer.commands.advise import NOTHING, ON_CPU
+from transformer.commands.advise import NOTHING, ON_CPU, ONLY_RL
 
 pytestmark = pytest.mark.usefixtures("converted_once")
 FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
@@ -105,9 +105,11 @@ def test_standard_input() -> None:
     assert "<stdin>:205:27: LA005" in result.stdout
 
 
-def test_no_advice() -> None:
-    result = run("-", "--strict", stdin=QUIET.replace("(3, 1)", "(3, 1, device='cuda')").encode())
-    assert (result.exit_code, result.stdout) == (0, f"{NOTHING}\n")
+@pytest.mark.parametrize("stepped", [True, False])
+def test_no_advice(stepped: bool) -> None:
+    code = QUIET.replace("(3, 1)", "(3, 1, device='cuda')") + ("obs = env.step(action)\n" if stepped else "")
+    result = run("-", "--strict", stdin=code.encode())
+    assert (result.exit_code, result.stdout) == (0, f"{NOTHING if stepped else ONLY_RL}\n")
 
 
 def test_of_a_script_on_the_cpu_it_is_said_that_reads_wait_for_nothing() -> None:

@@ -144,3 +144,20 @@ def test_a_file_that_is_not_imported_is_bad_usage_of_any_command(command: str) -
     done = run(command, "train.py", "--with", "other.py")
     assert done.exit_code == 2, done.output
     assert "neither train.py nor another file given with it imports it" in done.output
+
+
+@pytest.mark.parametrize(
+    "imported", ["import tools", "from tools.more import f", "def f():\n    import tools.more as m"]
+)
+@pytest.mark.parametrize("output", ["lean.py", "out/lean.py", "beside/lean.py"])
+def test_what_would_not_be_found_from_another_folder(imported: str, output: str) -> None:
+    for folder in ("tools", "out", "beside/tools"):
+        Path(folder).mkdir(parents=True)
+    for name in ("tools/__init__.py", "tools/more.py", "beside/tools/__init__.py", "beside/tools/more.py"):
+        Path(name).write_text("f = 1\n")
+    Path("train.py").write_text(f"{imported}\n{Path('train.py').read_text()}")
+    done = run("train.py", "--with", "agent.py", "-o", output)
+    assert done.exit_code == 0, done.output
+    here = Path.cwd()
+    told = f"it imports tools from .: write it there, or run it with PYTHONPATH={here}"
+    assert (told in done.stdout) == (output == "out/lean.py")

@@ -1004,7 +1004,7 @@ class TestAnImportThatAnOptionChooses:
             code, printed, why = self.run(tmp_path, found.text, "--algo", other)
             assert code == 1 and printed == "chosen\n" and f"run the original for {other}" in why
         (note,) = found.notes
-        assert note == "line 9 stops for other choices: the conversion is for second, the original for first"
+        assert note == "the new file is for second alone: with first (line 9) it ends with a message"
         assert [line for name, line in found.origins if not name][-1] == 16
         assert found.text.count("\n\n\n\n") == 0
 

@@ -27,7 +27,7 @@ def test_the_default_is_converted_and_the_other_stops(tmp_path: Path) -> None:
     conversion = convert(CHOOSING, select=("inline", "update"))
     (outcome,) = (s.outcome for s in conversion.steps if s.transform.name == "inline")
     assert isinstance(outcome, Applied)
-    assert outcome.notes == ("line 63 stops: the conversion is for Learner, the original for others.Learner",)
+    assert outcome.notes == ("the new file is for Learner alone: with others.Learner (line 63) it ends with a message",)
     assert "def update(" in conversion.source
     told = []
     for name, text in (("original", CHOOSING), ("converted", conversion.source)):

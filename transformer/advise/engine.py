@@ -16,6 +16,7 @@ from transformer.conversion.together.one_file import one_file
 from transformer.recognition import refusals
 from transformer.recognition.refusals import Unconvertible
 from transformer.syntax.diagnostics import Diagnostic, at
+from transformer.syntax.query import calls_method
 
 Place: TypeAlias = tuple[str, str]
 """A finding's code and the text of its line."""
@@ -71,6 +72,11 @@ def nothing_hot(code: str) -> Diagnostic | None:
     message = "no training loop was found, so there is no advice: no loop steps an optimizer or calls backward()"
     written = refusals.written_by_this_tool(code)
     return written or refusals.trained_by_a_library(study.tree) or at(None, "LC004", message)
+
+
+def learns_from_no_environment(code: str) -> bool:
+    """Whether a script calls no step() with an action: then it is not converted, unless another file does."""
+    return not any(calls_method(n, "step") and n.args for n in ast.walk(ast.parse(code)))
 
 
 def stays_on_cpu(code: str) -> bool:

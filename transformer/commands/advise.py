@@ -161,6 +161,7 @@ def _finding_as_json(finding: Finding) -> dict[str, Any]:
 
 
 ON_CPU = "it names no device and computes on the CPU, where reads of values (`.item()`, `.cpu()`) wait for nothing"
+ONLY_RL = "Nothing was found. No environment is stepped here, and only reinforcement learning is converted."
 NOTHING = "Nothing was found; a conversion reports what it changes, and what it leaves as it was, and why."
 
 
@@ -177,7 +178,8 @@ def print_advice(console: Console, results: Sequence[Advised]) -> None:
     found = [f for r in results for f in r.findings]
     if not found:
         if all(r.read and r.nothing_hot is None for r in results):
-            print_line(console, NOTHING)
+            supervised = all(engine.learns_from_no_environment(r.source) and not r.together for r in results)
+            print_line(console, ONLY_RL if supervised else NOTHING)
         return
     done = sum(f.transform is not None for f in found)
     texts = [f"{len(found)} {'place' if len(found) == 1 else 'places'}", f"lean-convert rewrites {done} of them"]

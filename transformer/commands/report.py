@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from transformer.conversion.imported_files import not_found_from
 from transformer.conversion.of_files import not_looked_into
 from transformer.conversion.result import Applied, Conversion, Refused, Skipped, Step
 from transformer.conversion.together import ONE_FILE
@@ -105,6 +106,20 @@ class Result:
         found = not_looked_into(code, path.parent)
         left = not_looked_into(self.conversion.source, path.parent) if self.done else found
         return [str(file) for file in found if file in left and file.resolve() not in self.conversion.beside]
+
+    @property
+    def left_behind(self) -> str:
+        """What the new file imports from the script's folder and would not find in its own, and what to do about it."""
+        path = Path(self.script)
+        if not self.done or self.output is None or not path.is_file() or not Path(self.output).is_file():
+            return ""
+        names = not_found_from(Path(self.output).parent, path, self.conversion.source.encode())
+        if not names:
+            return ""
+        folder = shlex.quote(str(path.resolve().parent))
+        return (
+            f"it imports {' and '.join(names)} from {path.parent}: write it there, or run it with PYTHONPATH={folder}"
+        )
 
     @property
     def stats(self) -> Stats:
@@ -260,6 +275,8 @@ def print_report(console: Console, results: Sequence[Result], *, verbose: bool =
             print_line(console, (f"{hardware.upper():<6}", "dim"), (command, "bold"))
         if any(isinstance(s.outcome, Skipped) and s.outcome.reason == ON_CPU for s in only.conversion.steps):
             print_line(console, (f"CUDA  {ON_CPU}", "dim"))
+        if behind := only.left_behind:
+            print_line(console, (behind, "bold yellow"))
         if files := only.not_looked_into:
             print_line(console, (_imports(files, "more may be converted with"), "bold yellow"))
         if only.conversion.runs_nothing:
@@ -397,7 +414,7 @@ def _print_steps(console: Console, result: Result, *, verbose: bool) -> None:
     print_line(
         console,
         (what, "bold"),
-        f", in the end {stats.added} line{'s' * (stats.added != 1)} added, {stats.removed} removed{moved}",
+        f", in total {stats.added} line{'s' * (stats.added != 1)} added, {stats.removed} removed{moved}",
     )
     applied, left, rest = list[tuple[Cell, ...]](), list[tuple[Cell, ...]](), list[tuple[Cell, ...]]()
     held = left_as_it_was(result.conversion)

@@ -69,6 +69,21 @@ def is_never_needed(folder: str, script: Path, source: bytes) -> bool:
     return True
 
 
+def not_found_from(folder: Path, script: Path, source: bytes) -> list[str]:
+    """The modules beside a script that a text imports, and that a copy of the text in another folder would not find."""
+    if folder.resolve() == script.resolve().parent:
+        return []
+    found = dict[str, None]()
+    for stmt in _imports(source):
+        places = [
+            dict(named(root / "script.py", (root,), stmt)) for root in (script.resolve().parent, folder.resolve())
+        ]
+        for alias in places[0].keys() - places[1].keys():
+            module = stmt.module if isinstance(stmt, ast.ImportFrom) else alias.name
+            found[(module or alias.name).partition(".")[0]] = None
+    return sorted(found)
+
+
 def _modules(stmt: Import) -> list[str]:
     """The absolute names of the modules that an import names."""
     if isinstance(stmt, ast.Import):

@@ -158,7 +158,7 @@ def before(iterations: int | None, compiled: Measured | None, eager: Measured | 
         return f"{took}; run a few iterations with --eager to learn when that has paid off"
     even = break_even(compiled.warmup, compiled.per_iteration, eager.warmup, eager.per_iteration)
     if even is None:
-        return f"{took}, and it was no faster than --eager"
+        return f"{took}; once compiled, that run was no faster than with --eager"
     if not even.steps:
         return f"{took}, and it paid off at once"
     when = f"{_amount(even.steps, compiled.steps)}, {_seconds(even.seconds)}"
@@ -176,7 +176,8 @@ def warmed(found: Warm) -> str:
     what = "steps" if found.steps else "iterations"
     speed = f"{found.per_second:,.0f}" if found.per_second >= 10 else f"{found.per_second:.2g}"
     rate = f"{speed} {what} per second from then on (a rate that the script prints counts both)"
-    return f"compiled after {_seconds(found.after)}; {rate}"
+    what = "more was compiled until" if found.again else "compiled after"
+    return f"{what} {_seconds(found.after)}; {rate}"
 
 
 def after(measured: Measured, eager: Measured | None) -> str:
@@ -191,11 +192,7 @@ def after(measured: Measured, eager: Measured | None) -> str:
         other = eager.warmup + iterations * eager.per_iteration
         verdict = "has paid off" if took < other else "has not paid off"
         return f"compiling {verdict}: {done}; --eager takes about {_seconds(other)}, by an earlier run"
-    least = took / max(took - measured.warmup, measured.per_iteration)
-    return (
-        f"{done}: this pays only if compiled training is {least:.1f} times as fast as --eager; a few iterations with "
-        "--eager, or `lean-convert bench`, show whether it is"
-    )
+    return f"{done}; to see whether compiling pays, run it once with --eager"
 
 
 def beside(taken: Sequence[str], measured: Measured, without: Measured | None) -> str:

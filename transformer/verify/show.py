@@ -175,6 +175,8 @@ def _equal_on(verification: Verification) -> str:
     )
     if idle := never_called(verification.checks):
         shared += f", but for {' and '.join(f'{name}()' for name in idle)}, which never ran"
+    elif verification.not_exercised:
+        shared += ", but for what was not exercised"
     statuses = {g: [check.status for check in verification.checks if of_group(check.name, g)] for g in CHECKS}
     ran = [group for group, found in statuses.items() if set(found) - {"not run"}]
     if ran and not statuses[CHECKS[-1]]:

@@ -675,8 +675,9 @@ class _Comparison:
                 again = compare(original, self._record("original again", self.run, emulated=emulated))
                 if again:
                     raise CannotVerify(
-                        f"the original does not repeat itself: {again[0]}\n"
-                        "Seed its environments and generators, so that two runs of it can be compared."
+                        f"the original does not repeat itself, so that nothing can be compared: {again[0]}\n"
+                        "Let two runs of it do the same: seed what draws random numbers, and the environments, as by "
+                        "`env.reset(seed=1)`."
                     )
             return recorded_check(name, original, converted, differences)
 

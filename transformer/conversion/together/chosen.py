@@ -57,9 +57,8 @@ def with_default_import(script: File, given: Collection[Path]) -> Chosen | None:
             continue
         text = [*lines[: first - 1], *(f"{line}{end}" for line in new), *[end] * left, *lines[last:]]
         names = " or ".join(dict.fromkeys(ast.unparse(b).split()[1] for b in others))
-        note = f"line {first} stops for other choices: the conversion is for {module}" + (
-            f", the original for {names}" if names else ""
-        )
+        other = f"with {names or 'another choice'} (line {first}) it ends with a message"
+        note = f"the new file is for {module} alone: {other}"
         return Chosen(
             File(script.path, script.name, Tree("".join(text))), frozenset(range(first + len(new), last + 1)), note
         )

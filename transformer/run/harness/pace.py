@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -44,6 +45,8 @@ class Warm:
     per_second: float
     """Environment steps per second since then; iterations per second, if steps are not known."""
     steps: bool
+    again: bool = False
+    """Whether this was reported before, and more was compiled: an update that begins after some time."""
 
 
 class Pace:
@@ -54,12 +57,15 @@ class Pace:
     ) -> None:
         """`started` is when the process was started; `begins` is called once with the number of iterations.
 
-        `warm` is called once, when iterations have become much faster than one in which something was compiled.
+        `warm` is called when iterations have become much faster than one in which something was compiled, and again
+        whenever torch has compiled more since.
         """
         self._started, self._begins, self._warm = started, begins, warm
         self._times: list[float] = []
         self._steps: list[int | None] = []
         self._longest, self._quick = 0.0, 0
+        self._graphs: int | None = None
+        """How many torch had compiled when it was last reported; None before the first report."""
 
     def over(self, iterations: T) -> T:
         """Returns the training loop's iterable, after noting its length."""
@@ -76,17 +82,20 @@ class Pace:
 
     def _watch(self, took: float) -> None:
         """Detect the end of compiling from the time that each iteration took."""
+        if self._graphs is not None and _compiled_graphs() == self._graphs:
+            return
         self._longest = max(self._longest, took)
         self._quick = self._quick + 1 if took * QUICKER < self._longest else 0
         latest = [b - a for a, b in pairwise(self._times[-1 - FEWEST :])]
         if self._quick < FEWEST or self._longest < LONG or self._warm is None or max(latest) > QUICKER * min(latest):
             return
-        warm, self._warm = self._warm, None
+        again, self._graphs = self._graphs is not None, _compiled_graphs()
+        self._longest, self._quick = 0.0, 0
         since = self._times[-1 - FEWEST]
         first, last = self._steps[-1 - FEWEST], self._steps[-1]
         done = None if first is None or last is None else last - first
         per_second = (FEWEST if done is None else done) / max(self._times[-1] - since, 1e-9)
-        warm(Warm(since - self._started, per_second, done is not None))
+        self._warm(Warm(since - self._started, per_second, done is not None, again))
 
     def _begin(self, iterations: int | None) -> None:
         begins, self._begins = self._begins, lambda _: None
@@ -108,6 +117,12 @@ class Pace:
         first, last = self._steps[0], self._steps[-1]
         steps = None if first is None or last is None else (last - first) / count
         return Measured(max(0.0, self._times[-1] - self._started - count * each), each, count, steps)
+
+
+def _compiled_graphs() -> int:
+    """How many graphs torch has compiled in this process."""
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    return int(dynamo.counters["stats"]["unique_graphs"]) if dynamo is not None else 0
 
 
 def compile_with(pace: Pace, source: bytes, file: str, loop: int, counter: str | None) -> Any:

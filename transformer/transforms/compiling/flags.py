@@ -84,7 +84,7 @@ def apply(state: State) -> Rewrite:
             notes.append(f"line {saved.lineno} keeps all arguments, and the new flags with them")
     else:
         if alone := not _may_read_arguments(state.tree):
-            notes.append("the script reads no arguments: any other one is now an error")
+            notes.append("the script reads no arguments: the new file accepts these flags alone")
         reader, flags = _beside(state.tree, edits, wanted, alone=alone)
         read = {flag: f"{reader}.{name}" for flag, name in flags.items()}
     added = [f"--{flag}" for flag in read]

@@ -37,7 +37,7 @@ def of_known_class(state: State) -> tuple[State, tuple[str, ...]] | None:
                 what = ast.unparse(made[other].func)  # type: ignore[union-attr]
                 told = f"converted for {cls.name} alone: run the original {_condition(tree, other) or f'for {what}'}"
                 edits.replace(other, f"raise SystemExit({told!r})" if '"' in told else f'raise SystemExit("{told}")')
-                note = f"line {other.lineno} stops: the conversion is for {cls.name}, the original for {what}"
+                note = f"the new file is for {cls.name} alone: with {what} (line {other.lineno}) it ends with a message"
                 notes.append(state.in_original(note))
             return state.after(edits), tuple(notes)
     return None
