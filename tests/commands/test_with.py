@@ -161,3 +161,19 @@ def test_what_would_not_be_found_from_another_folder(imported: str, output: str)
     here = Path.cwd()
     told = f"it imports tools from .: write it there, or run it with PYTHONPATH={here}"
     assert (told in done.stdout) == (output == "out/lean.py")
+
+
+@pytest.mark.parametrize("command", ["convert", "diff", "verify"])
+@pytest.mark.parametrize("given", [(), ("--with", "learner.py")])
+def test_a_refusal_names_the_files_to_give(command: str, given: tuple[str, ...]) -> None:
+    learner = (
+        "import torch\nclass Learner:\n    def learn(self, loss):\n        loss.backward()\n        self.opt.step()\n"
+    )
+    Path("learner.py").write_text(learner)
+    Path("main.py").write_text(
+        "import torch\nfrom learner import Learner\nfor step in range(9):\n    Learner().learn(step)\n"
+    )
+    done = run(command, "main.py", *given)
+    assert done.exit_code == 1, done.output
+    assert "LC004" in done.stderr
+    assert ("was not read: try --with learner.py" in done.stderr) == (not given)

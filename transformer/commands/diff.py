@@ -15,7 +15,7 @@ from rich.console import Console
 
 from transformer.commands import output
 from transformer.commands.convert import SCRIPT
-from transformer.commands.report import print_diagnostics, screen
+from transformer.commands.report import Result, print_errors, screen
 from transformer.commands.selection import selection_options, together_option, transform_names
 from transformer.conversion import pipeline
 from transformer.conversion.of_file import STDIN, convert_script
@@ -136,7 +136,7 @@ def diff(
     source, conversion = _read_and_convert(script, selection)
     if check and [d.code for d in conversion.errors] == [ALREADY_CONVERTED]:
         return
-    _refuse(script, conversion)
+    _refuse(script, conversion, alone=not selection.get("together"))
     name = "stdin.py" if script == STDIN else patches.path_in_repository(Path(script))
     if check:
         sys.exit(conversion.source != conversion.original)
@@ -178,7 +178,7 @@ def blame(script: str, **selection: Any) -> None:
     Exit codes: 0 done; 1 the script cannot be converted; 2 bad usage, or a file cannot be read.
     """
     _, conversion = _read_and_convert(script, selection)
-    _refuse(script, conversion)
+    _refuse(script, conversion, alone=not selection.get("together"))
     _show(lambda console: print_blame(console, conversion))
 
 
@@ -233,11 +233,11 @@ def _read_and_convert(script: str, selection: Mapping[str, Any]) -> tuple[text.T
         raise click.UsageError(str(error)) from None
 
 
-def _refuse(script: str, conversion: Conversion) -> None:
-    """Exit with all reasons if there is no conversion to show."""
+def _refuse(script: str, conversion: Conversion, *, alone: bool = True) -> None:
+    """Exit with all reasons if there is no conversion to show; `alone`: no files were given with the script."""
     if not conversion.converted:
         name = "<stdin>" if script == STDIN else script
-        print_diagnostics(screen(to_stderr=True), name, conversion.errors, conversion.original)
+        print_errors(screen(to_stderr=True), [Result(name, conversion)], alone=alone)
         sys.exit(CANNOT_CONVERT)
 
 

@@ -108,6 +108,12 @@ class Result:
         return [str(file) for file in found if file in left and file.resolve() not in self.conversion.beside]
 
     @property
+    def files_to_try(self) -> str:
+        """Advice to give the files that a refused script imports; "" if there are none, or it was not refused."""
+        files = self.not_looked_into if self.conversion.errors else []
+        return _imports(files, "try") if files else ""
+
+    @property
     def left_behind(self) -> str:
         """What the new file imports from the script's folder and would not find in its own, and what to do about it."""
         path = Path(self.script)
@@ -306,8 +312,8 @@ def print_errors(console: Console, results: Sequence[Result], *, alone: bool = T
     """Print all reasons for scripts that were not converted or written; `alone`: no files were given with them."""
     for result in results:
         print_diagnostics(console, result.script, result.conversion.errors, result.conversion.original)
-        if alone and result.conversion.errors and (beside := result.not_looked_into):
-            print_line(console, (_imports(beside, "try"), "bold yellow"))
+        if alone and (hint := result.files_to_try):
+            print_line(console, (hint, "bold yellow"))
         for why in filter(None, (result.failure, result.stale)):
             print_line(console, ("Error: ", "red"), why)
 

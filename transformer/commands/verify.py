@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import click
 
 from transformer.commands import output
-from transformer.commands.report import screen
+from transformer.commands.report import Result, screen
 from transformer.commands.script_args import WithScriptArgs, script_args
 from transformer.commands.script_runs import (
     FILE,
@@ -273,7 +273,8 @@ def _sources(
     except text.NotText as error:
         raise CannotVerify(str(error)) from None
     if not conversion.converted:
-        raise CannotConvert(conversion.refusal(str(original)))
+        hint = "" if together else Result(str(original), conversion).files_to_try
+        raise CannotConvert(conversion.refusal(str(original)) + (f"\n{hint}" if hint else ""))
     held = next((s.outcome for s in conversion.steps if s.transform.name == "distribute" and not s.applied), None)
     if distribute and isinstance(held, Skipped) and held.left_as_it_was:
         raise CannotConvert(f"the original cannot be made to train in several processes: {held.reason}")
