@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from forking import assert_same_output
+from walk import WALK
 
 from transformer import convert
 from transformer.conversion.result import Applied, Skipped
@@ -23,15 +24,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 
-class Walk:
-    def reset(self):
-        self.at, self.t = np.zeros(4, np.float32), 0
-        return self.at
-
-    def step(self, push):
-        self.at, self.t = (0.9 * self.at + 0.1 * push + 0.01).astype(np.float32), self.t + 1
-        return self.at, -float(np.abs(self.at).sum()), self.t > 15
-
+{WALK}
 
 class Net(nn.Module):
     def __init__(self, inputs, outputs, activation=F.relu, limit=1.0):

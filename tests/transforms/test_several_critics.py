@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 from forking import assert_same_output
+from walk import WALK
 
 from transformer import convert
 
 MADE = "walk, learner = Walk(), Learner()"
 
-SCRIPT = """
+SCRIPT = f"""
 import random
 
 import numpy as np
@@ -18,15 +19,7 @@ import torch.nn.functional as F
 from torch import nn
 
 
-class Walk:
-    def reset(self):
-        self.at, self.t = np.zeros(4, np.float32), 0
-        return self.at
-
-    def step(self, push):
-        self.at, self.t = (0.9 * self.at + 0.1 * push + 0.01).astype(np.float32), self.t + 1
-        return self.at, -float(np.abs(self.at).sum()), self.t > 15
-
+{WALK}
 
 class Learner:
     def __init__(self):
