@@ -98,10 +98,10 @@ def _is_apart(
     mixed = any(isinstance(n, ast.Name) and n.id in {u.name for u in updates} for n in between)
     if not mixed and all(_clears_first(roles, u, optimizer) and _clips_its_own(roles, u) for u in updates):
         return True
-    if not own[0].call.args or not optimizer.call.args:
+    if not own[0].params or not optimizer.params:
         return False
-    reached = _names_with_gradients(roles, (backward.value, own[0].call.args[0]))
-    return reached is not None and not reached & (set(roles.modules) | names_in([optimizer.call.args[0]]))
+    reached = _names_with_gradients(roles, (backward.value, *own[0].params))
+    return reached is not None and not reached & (set(roles.modules) | names_in(optimizer.params))
 
 
 def _below(tree: Tree, node: ast.AST) -> list[ast.stmt]:
@@ -209,8 +209,7 @@ def held_by(roles: Roles, clipped: ast.expr, optimizers: Collection[Optimizer]) 
         return True
     held: set[str] = set()
     for optimizer in optimizers:
-        given = [k.value for k in optimizer.call.keywords if k.arg == "params"]
-        for value in (*optimizer.call.args[:1], *given):
+        for value in optimizer.params:
             if (seen := _in_training(roles, optimizer, value)) is not None:
                 held.update(_terms(roles, seen, whole=True))
     owners = tuple(t.removesuffix("parameters()") for t in held if t.endswith(".parameters()"))

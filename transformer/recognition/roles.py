@@ -58,6 +58,11 @@ class Optimizer:
     call: ast.Call
     kind: str | None
 
+    @property
+    def params(self) -> tuple[ast.expr, ...]:
+        """What it is given to train: one expression, first or by its name; none if it is given by `**`."""
+        return (*self.call.args[:1], *(k.value for k in self.call.keywords if k.arg == "params"))
+
 
 @lru_cache(maxsize=2)
 def _reaching_in(tree: Tree) -> dict[Scope, Reaching]:
@@ -722,7 +727,7 @@ class Roles:
         held: list[ast.AST] = [o.call for o in self.optimizers]
         for name in sorted(names_in(held)):  # params = list(agent.parameters()) + list(other.parameters())
             held += [value for _, value in self.assignments(name)]
-        kept = {unparse(n) for o in self.optimizers for n in o.call.args if isinstance(n, ast.Attribute)}
+        kept = {unparse(n) for o in self.optimizers for n in o.params if isinstance(n, ast.Attribute)}
         held += [s.value for s in self.tree.of(ast.Assign) if kept & {*map(unparse, s.targets)}]  # self.params = ...
         for value in held:
             for node in walk(value):

@@ -84,8 +84,8 @@ def _is_step(tree: Tree, node: ast.AST) -> bool:
 
 def _makes_its_groups(roles: Roles, optimizer: Optimizer) -> bool:
     """Whether its groups are written out with networks' parameters: an optimizer keeps the dictionaries it is given."""
-    tree, call = roles.tree, optimizer.call
-    given = [n for v in (*call.args[:1], *(k.value for k in call.keywords if k.arg == "params")) for n in walk(v)]
+    tree = roles.tree
+    given = [n for v in optimizer.params for n in walk(v)]
     asked = [n for n in given if calls_method(n, *HELD) and not any(map(tree.methods, HELD))]
     known = {n for one in asked for n in walk(one)}
     local = {n.id for n in given if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}

@@ -153,8 +153,8 @@ def _with_clearing(state: State, region: Region) -> tuple[State, Region] | None:
 def _single_tensors(roles: Roles, region: Region) -> list[str]:
     """The tensors of the region's optimizers, if they are given one by one: `Adam([log_alpha])`; empty otherwise."""
     stepped = {ast.unparse(step.func.value) for step in region.steps if isinstance(step.func, ast.Attribute)}
-    made = [one.call for one in roles.optimizers if one.name in stepped]
-    given = [next(iter(call.args), next((k.value for k in call.keywords if k.arg == "params"), None)) for call in made]
+    made = [one for one in roles.optimizers if one.name in stepped]
+    given = [value for one in made for value in one.params]
     lists = [value.elts for value in given if isinstance(value, (ast.List, ast.Tuple))]
     each = [n for elements in lists for n in elements]
     one_by_one = len(lists) == len(made) and all(isinstance(n, (ast.Name, ast.Attribute)) for n in each)

@@ -150,9 +150,8 @@ def holds(roles: Roles, optimizers: Collection[Optimizer], clipped: ast.expr) ->
 
 def holds_network(roles: Roles, optimizer: Optimizer, network: ast.expr) -> bool:
     """Whether an optimizer was given all parameters of a network, and no others, whatever it is called there."""
-    world, call = roles.get(World), optimizer.call
+    world, given = roles.get(World), optimizer.params
     wanted = world.of(network)
-    given = [*call.args[:1], *(k.value for k in call.keywords if k.arg == "params")]
     held = _network(given[0]) if len(given) == 1 else None
     return held is not None and len(wanted) == 1 and world.of(held) == wanted and world.is_single(next(iter(wanted)))
 
@@ -285,8 +284,7 @@ def _set_later(roles: Roles, optimizer: Optimizer) -> ast.Attribute | None:
     """Where the object whose parameters an optimizer is given as a whole may get another part after that."""
     tree, maker = roles.tree, roles.tree.scope_of(optimizer.stmt)
     own = first_parameter(maker)  # type: ignore[arg-type]
-    values = [*optimizer.call.args[:1], *(k.value for k in optimizer.call.keywords if k.arg == "params")]
-    if not any(unparse(n) == f"{own}.parameters" for value in values for n in walk(value)):
+    if not any(unparse(n) == f"{own}.parameters" for value in optimizer.params for n in walk(value)):
         return None
     cls = tree.parents[maker]
     for node in (n for n in roles.tree.attributes_set() if tree.class_of_self(n.value, tree.scope_of(n)) is cls):
@@ -300,8 +298,7 @@ def given(roles: Roles, optimizer: Optimizer) -> list[str]:
     """The attributes of the object whose parameters an optimizer is given."""
     own = first_parameter(roles.tree.scope_of(optimizer.stmt))  # type: ignore[arg-type]
     found: dict[str, None] = {}
-    params = [*optimizer.call.args[:1], *(k.value for k in optimizer.call.keywords if k.arg == "params")]
-    for node in (n for value in params for n in walk(value)):
+    for node in (n for value in optimizer.params for n in walk(value)):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == own:
             if not (isinstance(call := roles.tree.parents[node], ast.Call) and call.func is node):
                 found[node.attr] = None

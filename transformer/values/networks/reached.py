@@ -350,7 +350,7 @@ class _Way:
         start = re.split(r"[.\[]", path)[0]
         if not optimizers:
             return True
-        held = {p for o in optimizers for v in _held_by_optimizer(o) for p in self._prefixes(o, v)}
+        held = {p for o in optimizers for v in o.params for p in self._prefixes(o, v)}
         if None in held or not held:
             return True
         if any(re.split(r"[.\[]", p)[0] == start for p in held if p is not None):
@@ -358,7 +358,7 @@ class _Way:
         if start in self._roles.modules or start == "self":
             return False
         world = self._roles.get(World)
-        given = [n for o in optimizers for v in _held_by_optimizer(o) for n in walk(v) if isinstance(n, ast.expr)]
+        given = [n for o in optimizers for v in o.params for n in walk(v) if isinstance(n, ast.expr)]
         roots = {t for p in held if p is not None for t in world.named(re.split(r"[.\[]", p)[0])}
         own, theirs = world.reach(world.named(start)), world.reach(roots.union(*map(world.of, given)))
         if theirs and world.is_known(own) and own.isdisjoint(theirs):
@@ -758,7 +758,7 @@ class _Way:
         return any(
             isinstance(n, ast.Name) and n.id == name and isinstance(self._tree.parents[n], (ast.List, ast.Tuple))
             for o in self._roles.optimizers
-            for a in o.call.args[:1]
+            for a in o.params
             for n in walk(a)
         )
 
@@ -786,7 +786,7 @@ class _Way:
         made = [v for v, cls in class_of.items() if cls is None] or made
         if all(isinstance(v, (ast.Constant, ast.Name, ast.BinOp)) for v in made):
             given = any(isinstance(v, ast.Name) for v in made)
-            network = any(o.call.args and path in unparse(o.call.args[0]) for o in self._roles.optimizers)
+            network = any(path in unparse(given) for o in self._roles.optimizers for given in o.params)
             return _Value(path=path) if given and (network or path in self._roles.networks) else PLAIN
         if all(map(self._is_constant, made)):
             return PLAIN
@@ -1161,11 +1161,6 @@ class _Items(_Value):
     def part(self, index: int | None) -> _Value:
         """The elements of one turn."""
         return _Value(self.must, self.may, self.each)
-
-
-def _held_by_optimizer(optimizer: Optimizer) -> list[ast.expr]:
-    """The parameters passed to an optimizer."""
-    return [*optimizer.call.args[:1], *(k.value for k in optimizer.call.keywords if k.arg == "params")]
 
 
 def _is_path_in(path: str, with_this: str) -> bool:
