@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
-from typing import TypeGuard
 
-from transformer.facts.lookups import SETS
+from transformer.dataflow.attribute_setting import attribute_set, sets_by_text
 from transformer.facts.python import WRITES
 from transformer.facts.torch_api import DISTRIBUTIONS
 from transformer.recognition.roles import Roles
@@ -49,10 +48,11 @@ class Changes:
                 self.grown.setdefault(unparse(node.func.value).rpartition(".")[2], node.lineno)
         elif isinstance(node, (ast.Global, ast.Nonlocal)):
             self.bound.update(dict.fromkeys(node.names, node.lineno))
-        if isinstance(node, ast.Call) and (name := _set_by_name(node)) is not None:
-            self.stored.setdefault(name, node.lineno)
-        elif self.by_text is None and sets_by_text(node):
-            self.by_text = node.lineno
+        name = attribute_set(self._tree, node) if isinstance(node, ast.Call) else None
+        if name:
+            self.stored.setdefault(name, node.lineno)  # type: ignore[attr-defined]
+        elif self.by_text is None and (name == "" or sets_by_text(node)):
+            self.by_text = node.lineno  # type: ignore[attr-defined]
 
     def _touch(self, node: ast.expr, where: ast.expr) -> None:
         while isinstance(node, (ast.Attribute, ast.Subscript)):
@@ -87,30 +87,6 @@ def only_makes(tree: Tree) -> bool:
         if not of_base and not (isinstance(given, ast.Name) and given.id == first_parameter(scope)):
             return False
     return True
-
-
-def _set_by_name(call: ast.Call) -> str | None:
-    """The attribute that `setattr(x, "name", value)` sets."""
-    name = call.args[1] if unparse(call.func) == "setattr" and len(call.args) > 1 else None
-    return name.value if isinstance(name, ast.Constant) and isinstance(name.value, str) else None
-
-
-def sets_by_text(node: ast.AST) -> TypeGuard[ast.expr]:
-    """Whether a node sets by text: `setattr(x, name, value)`, `vars(x)["name"] = value`, `x.__dict__.update(...)`,
-    `exec(...)`."""
-    if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
-        return _is_namespace(node.value)
-    if not isinstance(node, ast.Call):
-        return False
-    if isinstance(node.func, ast.Attribute):
-        return node.func.attr in WRITES | {"__setitem__"} and _is_namespace(node.func.value)
-    return isinstance(node.func, ast.Name) and node.func.id in SETS | {"exec"}
-
-
-def _is_namespace(node: ast.expr) -> bool:
-    if isinstance(node, ast.Call):
-        return isinstance(node.func, ast.Name) and node.func.id in ("vars", "globals", "locals")
-    return isinstance(node, ast.Attribute) and node.attr == "__dict__"
 
 
 def foreign_base(tree: Tree, cls: ast.ClassDef) -> str | None:

@@ -17,6 +17,7 @@ from functools import cached_property, lru_cache
 from typing import Literal, TypeAlias, TypeGuard, TypeVar, cast
 
 from transformer.dataflow.access import access, free_names
+from transformer.dataflow.attribute_setting import attribute_set
 from transformer.dataflow.closures import read_at_error
 from transformer.dataflow.liveness import Liveness
 from transformer.dataflow.network_names import networks
@@ -693,7 +694,7 @@ class Roles:
         if unparse(node.func) in ("setattr", "delattr") or calls_method(node, "__setattr__", "__delattr__"):
             return bool(texts & attributes) or not any(isinstance(a, ast.Constant) for a in node.args[:2])
         if not calls_method(node, "update", "__setitem__", "setdefault", "pop"):
-            return False
+            return attribute_set(self.tree, node) in attributes
         return bool((texts | {k.arg for k in node.keywords}) & attributes) or _is_names(node.func.value)
 
     @cached_property

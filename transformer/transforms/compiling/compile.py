@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from transformer.dataflow.access import access, scope_access
+from transformer.dataflow.attribute_setting import attribute_set, sets_by_text
 from transformer.facts.libraries import library_does, role
-from transformer.recognition.changes import Changes, sets_by_text
+from transformer.recognition.changes import Changes
 from transformer.recognition.learning_rate import changed_options
 from transformer.recognition.off_policy import makes_lists
 from transformer.recognition.roles import Roles
@@ -36,10 +37,11 @@ from transformer.transforms.compiling.capturable import sets_up_rates
 from transformer.transforms.compiling.flags import reword
 from transformer.values.device.graph_capture import Capture
 from transformer.values.device.python_counters import counted
+from transformer.values.effects.kept_methods import reclassed, replaced_in_torch
 from transformer.values.effects.objects import UNKNOWN
 from transformer.values.effects.world import World
 from transformer.values.minibatch import makes_sampler
-from transformer.values.networks.distributions import computes_to_check, may_make
+from transformer.values.networks.distributions import goes_on_checking, may_make
 from transformer.values.networks.reached import computed_back, unreached
 from transformer.values.reports import is_report
 from transformer.values.tensors import Tensors
@@ -121,13 +123,10 @@ def apply(state: State) -> Rewrite:
         add_imports(tree.root, edits, f"from torch._functorch import config as {kept}")
     options, flag = tree.names.fresh("options"), facts.flags["compile"]
     rates = next((s for s in roles.setup if isinstance(s, ast.If) and sets_up_rates(tree, s, flag)), None)
-    computing, any_checks = computes_to_check(tree), may_make(roles)
+    computing, any_checks = goes_on_checking(roles), may_make(roles)
     checks = any_checks and may_make(roles, list(_compiled_nodes(roles, functions)))
-    if computing is not None:
-        notes.append(
-            f"{tree.text(computing)} (line {computing.lineno}) keeps what it computes to check its arguments, so it "
-            "goes on checking them, which breaks graphs"
-        )
+    if computing is not None and any_checks:
+        notes.append(f"{computing}, which breaks graphs")
     elif rates is not None and checks:
         edits.after(rates.body[-1], render("unchecked"))
     network = (facts.policy_target or "").partition(".")[0]
@@ -244,8 +243,17 @@ def _replaced(roles: Roles) -> str | None:
             continue
         line = changes.stored.get(name) or changes.bound[name]
         return f"line {line} replaces {name}(), which compiled code would not notice"
+    if (other := reclassed(roles)) is not None:
+        return (
+            f"line {getattr(other, 'lineno', 1)} replaces the class of an object, which compiled code would not notice"
+        )
+    if (torchs := replaced_in_torch(roles, roles.run_by_training)) is not None:
+        return (
+            f"line {getattr(torchs, 'lineno', 1)} may replace a method of torch's, which compiled code would not notice"
+        )
     for node in roles.run_by_training:
-        if sets_by_text(node) and not _sets_no_function(roles, node, defined):
+        unknown = attribute_set(tree, node) == "" or sets_by_text(node)
+        if isinstance(node, ast.expr) and unknown and not _sets_no_function(roles, node, defined):
             return (
                 f"line {node.lineno} sets a name known only at run time, perhaps of a function that compiled code calls"
             )
@@ -257,7 +265,7 @@ def _is_of_others(roles: Roles, name: str) -> bool:
     stored = (n for n in roles.run_by_training if isinstance(n, ast.Attribute) and n.attr == name)
     sets = [n for n in stored if not isinstance(n.ctx, ast.Load)]
     functions = [f for f in roles.tree.of(ast.FunctionDef) if f.name == name]
-    by_text = any(node.value == name for node in roles.tree.of(ast.Constant))
+    by_text = any(str(node.value).rpartition(".")[2] == name for node in roles.tree.of(ast.Constant))
     return not by_text and not any(roles.get(World).may_have(n.value, f) for n in sets for f in functions)
 
 

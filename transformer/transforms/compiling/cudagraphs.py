@@ -21,7 +21,7 @@ from transformer.transforms.compiling.flags import add_flag
 from transformer.values.arrays import computes_with_arrays
 from transformer.values.device.graph_capture import Capture
 from transformer.values.minibatch_sizes import Unshown, evenness
-from transformer.values.networks.distributions import computes_to_check
+from transformer.values.networks.distributions import goes_on_checking
 from transformer.values.replay import is_steady
 
 INFO = TransformInfo(
@@ -161,8 +161,7 @@ def _is_own_attribute(tree: Tree, node: ast.expr) -> bool:
 def _obstacles(roles: Roles, even: str | None) -> dict[str, str | None]:
     """The functions that might be captured, each with the reason against it; `even` is as by :func:`_evenness`."""
     facts, capture = roles.history, Capture(roles)
-    checked = computes_to_check(roles.tree)
-    checks = None if checked is None else f"{roles.tree.text(checked)} checks its arguments on the host"
+    checks = goes_on_checking(roles)
     found: dict[str, str | None] = {}
     if facts.policy:
         found[facts.policy] = checks or _against_policy(roles, capture)

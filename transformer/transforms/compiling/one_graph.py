@@ -38,6 +38,7 @@ from transformer.transforms.compiling.outside_graphs import read_with_graph
 from transformer.transforms.update import late_append
 from transformer.values.device.graph_breaks import graph_break
 from transformer.values.effects import kept_optimizers
+from transformer.values.effects.kept_methods import reclassed, replaced_in_torch
 from transformer.values.effects.recorded import Recorded
 from transformer.values.effects.world import Held, World
 from transformer.values.networks.attributes import own_nodes
@@ -102,13 +103,9 @@ def _traceable(state: State) -> Rewrite:
     hook = roles.hook(r"|\w*(backward|grad|step)_\w*")
     if hook is not None:
         raise Skip(f"line {hook.lineno} registers a hook, which the traced functions would not run")
-    for node in tree.of(ast.Attribute):  # the functions chosen above the loop would not change with it
-        if (
-            node.attr in ORDER
-            and not isinstance(node.ctx, ast.Load)
-            and (tree.qualified(node) or "").startswith("torch.")
-        ):
-            raise Skip(f"line {node.lineno} sets {tree.text(node)}")
+    # The functions chosen above the loop would not change with it, and they do what torch's own do
+    if (other := replaced_in_torch(roles, tree.nodes, ORDER) or reclassed(roles)) is not None:
+        raise Skip(f"line {getattr(other, 'lineno', 1)} may replace a method of an optimizer or a tensor")
     updates = {tree.definition(name): name for name in (*state.history.all_updates, *_further(roles))}
     for update in updates:
         if (moved := changed_option(roles, update)) is not None:

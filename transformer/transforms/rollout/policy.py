@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from transformer.dataflow.access import access
+from transformer.dataflow.attribute_setting import attribute_set
 from transformer.dataflow.grad_mode import without_gradients
 from transformer.recognition.roles import Roles
 from transformer.state import State
@@ -213,10 +214,13 @@ def _check_constant(roles: Roles, callee: ast.expr) -> None:
         if cls is not None and not any(isinstance(s, ast.FunctionDef) and s.name == method for s in cls.body):
             raise Skip(f"{cls.name} does not define {method}() itself")
     for node in tree.nodes:
-        if isinstance(node, ast.Attribute) and node.attr == method and not isinstance(node.ctx, ast.Load):
-            raise Skip(f"line {node.lineno} sets {ast.unparse(node)}")
+        if (name := attribute_set(tree, node)) in (method, "__class__"):
+            raise Skip(f"line {getattr(node, 'lineno', 1)} may set {name} of {network}")
         if isinstance(node, ast.Name) and node.id in ("setattr", "delattr", "exec", "eval"):
             raise Skip(f"line {node.lineno} may set {method} by its name")
+    for node in roles.run_by_training:
+        if attribute_set(tree, node) == "":
+            raise Skip(f"line {getattr(node, 'lineno', 1)} may set {method} by its name")
 
 
 def is_tensor(tree: Tree, tensors: Tensors, value: ast.expr) -> bool:

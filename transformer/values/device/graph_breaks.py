@@ -20,7 +20,7 @@ from transformer.syntax.query import calls_method, children, pairwise, parameter
 from transformer.values.device.graph_capture import BUILTINS
 from transformer.values.device.waits import KNOWN, VALUES, arguments, is_mask
 from transformer.values.effects.world import Held, World
-from transformer.values.networks.distributions import computes_to_check
+from transformer.values.networks.distributions import goes_on_checking
 from transformer.values.reports import is_report
 from transformer.values.tensors import Tensors
 
@@ -175,7 +175,7 @@ class _Code:
             return library_does(name) != "computes" or not all(map(self._is_number, arguments(call)))
         if module == "torch" and last.islower() and last not in KNOWN:
             return name not in of_parameters()
-        if name.startswith(DISTRIBUTIONS) and computes_to_check(self._tree) is not None:
+        if name.startswith(DISTRIBUTIONS) and goes_on_checking(self._roles) is not None:
             return True
         selects = name == "torch.where" and len(call.args) == 1
         asks = any(k.arg in ("generator", "error_if_nonfinite") for k in call.keywords)

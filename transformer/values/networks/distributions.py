@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Iterable
 
 from transformer.facts.torch_api import DISTRIBUTIONS, distributions
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import pairwise
+from transformer.syntax.query import TRY, pairwise
 from transformer.syntax.tree import Tree
 
 """Classes that are only used in tests of type."""
@@ -33,6 +34,45 @@ def may_make(roles: Roles, code: Iterable[ast.AST] | None = None) -> bool:
     if not here or code is None:
         return not here or "distributions" in roles.tree.code
     return any("distributions" in (roles.tree.qualified(node) or "") for node in code)
+
+
+def caught(roles: Roles) -> ast.stmt | None:
+    """Where a script may catch the ValueError by which a distribution rejects its arguments, and go on."""
+    tree = roles.tree
+    catching: list[ast.With | ast.Try] = [w for w in tree.of(ast.With) if not tree.lets_errors_pass(w)]
+    catching += [t for kind in TRY for t in tree.of(kind) if any(_may_catch(tree, h) for h in t.handlers)]
+    functions = tree.of(ast.FunctionDef)
+    for stmt in sorted(catching, key=lambda s: s.lineno):
+        run = list(roles.reached(stmt.body, functions))
+        if any(isinstance(n, ast.Call) for n in run) and may_make(roles, run):
+            return stmt
+    return None
+
+
+def _may_catch(tree: Tree, handler: ast.ExceptHandler) -> bool:
+    """Whether a handler may catch a ValueError: not if it names other errors of Python, or classes of any file."""
+    if handler.type is None:
+        return True
+    for kind in handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]:
+        if (name := tree.names.builtin(kind)) is not None:
+            error = getattr(builtins, name, ValueError)
+            if not isinstance(error, type) or issubclass(ValueError, error):
+                return True
+        elif not (isinstance(kind, ast.Name) and kind.id in tree.classes) and tree.qualified(kind) is None:
+            return True  # a variable
+    return False
+
+
+def goes_on_checking(roles: Roles) -> str | None:
+    """Why distributions must go on checking their arguments with a flag on; None if they need not."""
+    if (computing := computes_to_check(roles.tree)) is not None:
+        name = roles.tree.text(computing)
+        return f"{name} (line {computing.lineno}) keeps what it computes to check arguments, so it goes on checking"
+    if (stmt := roles.get(caught)) is None:
+        return None
+    return (
+        f"line {stmt.lineno} may catch the error by which distributions reject arguments, so they go on checking them"
+    )
 
 
 def computes_to_check(tree: Tree) -> ast.Name | ast.Attribute | None:

@@ -1,0 +1,49 @@
+"""Whether objects keep their methods: a name for one, or a compiled function, would go on with the old one."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterable
+
+from transformer.dataflow.attribute_setting import attribute_set
+from transformer.facts.libraries import OF_MODULE
+from transformer.facts.torch_api import of_optimizers
+from transformer.recognition.roles import Roles
+from transformer.values.effects.world import World
+
+OF_TORCH = {"torch.nn.": OF_MODULE | {"forward"}, "torch.optim.": of_optimizers()}
+"""The methods of torch's modules and optimizers."""
+METHODS = frozenset[str]().union(*OF_TORCH.values())
+
+
+def reclassed(roles: Roles) -> ast.AST | None:
+    """Where training may replace the class of an object, and all its methods with it."""
+    return next((n for n in roles.run_by_training if attribute_set(roles.tree, n) == "__class__"), None)
+
+
+def replaced_in_torch(roles: Roles, nodes: Iterable[ast.AST], methods: Collection[str] = METHODS) -> ast.AST | None:
+    """Where code may replace one of these methods of an optimizer, a module or a class of torch."""
+    tree = roles.tree
+    for node in nodes:
+        name = attribute_set(tree, node)
+        if (
+            name is not None
+            and name in methods
+            and not (isinstance(node, ast.Attribute) and _has_another(roles, node.value, name))
+        ):
+            return node
+    return None
+
+
+def _has_another(roles: Roles, value: ast.expr, name: str) -> bool:
+    """Whether an object is of a class of the file that has no such method from torch."""
+    tree = roles.tree
+    own = tree.class_of_self(value, tree.scope_of(value))
+    found = [own] if own is not None else roles.get(World).classes(value)
+    for cls in (one for each in found for one in tree.lineage(each)):
+        for base in (b for b in tree.bases(cls) if not (isinstance(b, ast.Name) and b.id in tree.classes)):
+            qualified = tree.qualified(base) or ""
+            kinds = [methods for module, methods in OF_TORCH.items() if qualified.startswith(module)]
+            if (not kinds and tree.names.builtin(base) != "object") or any(name in methods for methods in kinds):
+                return False
+    return bool(found)
