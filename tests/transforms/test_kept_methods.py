@@ -110,6 +110,11 @@ counter = Counter()
 """
 
 
+@pytest.mark.parametrize("line", ["counter.state = 3", "counter.training = True", "args.cuda = True"])
+def test_attributes_that_are_no_methods(line: str) -> None:
+    assert {"one-graph", "compile"} <= applied(line, functions=COUNTER)
+
+
 def test_an_attribute_of_a_methods_name() -> None:
     assert {"one-graph", "compile"} <= applied("counter.step += 1", functions=COUNTER)
     derived = COUNTER.replace("class Counter:", "class Counter(optim.Adam):")

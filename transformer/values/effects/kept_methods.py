@@ -6,12 +6,16 @@ import ast
 from collections.abc import Collection, Iterable
 
 from transformer.dataflow.attribute_setting import attribute_set
-from transformer.facts.libraries import OF_MODULE
+from transformer.facts.libraries import module_methods
 from transformer.facts.torch_api import of_optimizers
 from transformer.recognition.roles import Roles
+from transformer.syntax.options import holds_options
 from transformer.values.effects.world import World
 
-OF_TORCH = {"torch.nn.": OF_MODULE | {"forward"}, "torch.optim.": of_optimizers()}
+OF_TORCH = {
+    "torch.nn.": (module_methods() | {"forward"}) - {"training"},
+    "torch.optim.": of_optimizers("stepping", "saving", "new groups"),
+}
 """The methods of torch's modules and optimizers."""
 METHODS = frozenset[str]().union(*OF_TORCH.values())
 
@@ -36,8 +40,10 @@ def replaced_in_torch(roles: Roles, nodes: Iterable[ast.AST], methods: Collectio
 
 
 def _has_another(roles: Roles, value: ast.expr, name: str) -> bool:
-    """Whether an object is of a class of the file that has no such method from torch."""
+    """Whether an object holds options, or is of a class of the file that has no such method from torch."""
     tree = roles.tree
+    if holds_options(tree, value, tree.scope_of(value)):
+        return True
     own = tree.class_of_self(value, tree.scope_of(value))
     found = [own] if own is not None else roles.get(World).classes(value)
     for cls in (one for each in found for one in tree.lineage(each)):
