@@ -117,6 +117,8 @@ def test_attributes_that_are_no_methods(line: str) -> None:
 
 def test_an_attribute_of_a_methods_name() -> None:
     assert {"one-graph", "compile"} <= applied("counter.step += 1", functions=COUNTER)
+    environment = COUNTER.replace("class Counter:", "class Counter(gymnasium.Env):")
+    assert {"one-graph", "compile"} <= applied("counter.step += 1", functions=environment, imports="import gymnasium")
     derived = COUNTER.replace("class Counter:", "class Counter(optim.Adam):")
     assert not {"one-graph", "compile"} & applied("counter.step += 1", functions=derived)
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection, Iterable
 
 from transformer.dataflow.attribute_setting import attribute_set
-from transformer.facts.libraries import module_methods
+from transformer.facts.libraries import module_methods, role
 from transformer.facts.torch_api import of_optimizers
 from transformer.recognition.roles import Roles
 from transformer.syntax.options import holds_options
@@ -49,7 +49,8 @@ def _has_another(roles: Roles, value: ast.expr, name: str) -> bool:
     for cls in (one for each in found for one in tree.lineage(each)):
         for base in (b for b in tree.bases(cls) if not (isinstance(b, ast.Name) and b.id in tree.classes)):
             qualified = tree.qualified(base) or ""
-            kinds = [methods for module, methods in OF_TORCH.items() if qualified.startswith(module)]
-            if (not kinds and tree.names.builtin(base) != "object") or any(name in methods for methods in kinds):
+            methods = next((of for module, of in OF_TORCH.items() if qualified.startswith(module)), frozenset[str]())
+            known = bool(methods) or tree.names.builtin(base) is not None or role(qualified) is not None
+            if not known or name in methods:
                 return False
     return bool(found)
