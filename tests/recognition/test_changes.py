@@ -32,6 +32,9 @@ def changes(line: str, functions: str = "") -> Changes:
         ("a.b.get(1)", "", "", ""),
         ("a.add(1)", "", "a", ""),  # tensors have add() too
         ("f(a).append(1)", "", "", "f(a)"),
+        ("delattr(a, 'b')", "b", "", ""),
+        ("object.__setattr__(a, 'b', 1)", "b", "", ""),
+        ("mock.patch.object(a, 'get_value', 1)", "get_value", "", ""),
         ("setattr(a, 'b', 1)", "b", "", ""),
         ("a = b", "", "", ""),
         ("print(a.b[0])", "", "", ""),
@@ -71,7 +74,6 @@ def test_names_of_an_outer_scope() -> None:
     "line",
     [
         "setattr(a, name, 1)",
-        "delattr(a, 'b')",
         "vars(a)['b'] = 1",
         "del globals()[name]",
         "a.__dict__[name] = 1",

@@ -77,7 +77,7 @@ def test_passes_whose_gradients_the_update_clips() -> None:
 
 
 def test_optimizers_with_unknown_parameters() -> None:
-    unknown = PENALTY.replace("optim.Adam([penalty], lr=0.1)", "optim.Adam(params=[penalty], lr=0.1)")
+    unknown = PENALTY.replace("optim.Adam([penalty], lr=0.1)", "optim.Adam(**{'params': [penalty]}, lr=0.1)")
     assert found(STEPS.format("(penalty * 2)"), unknown, **LATE) is not None
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal, TypeAlias, get_args
 
-from transformer.facts.libraries import library_does
+from transformer.facts.libraries import library_does, module_methods
 from transformer.facts.rows import named, says
 
 Kind: TypeAlias = Literal["tensor", "array", "distribution", "torch", "functional", "linalg", "numpy"]
@@ -557,6 +557,13 @@ def tells_values(name: str) -> bool:
 def of_optimizers(*is_for: str, of: str = "optimizer") -> frozenset[str]:
     """What optimizers, or schedulers or gradient scalers, have for one of these; all that is known if none is named."""
     return named(OF_OPTIMIZERS, {"of": of, "is_for": is_for} if is_for else {"of": of})
+
+
+METHODS_OF = {
+    "torch.nn.": (module_methods() | {"forward"}) - {"training"},
+    "torch.optim.": of_optimizers("stepping", "saving", "new groups"),
+}
+"""The methods of the classes of torch's modules and optimizers."""
 
 
 @cache

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from transformer.dataflow.attribute_setting import attribute_set, sets_by_text
 from transformer.facts.python import WRITES
 from transformer.facts.torch_api import DISTRIBUTIONS
+from transformer.recognition.attribute_setting import attribute_set, sets_by_text
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import first_parameter, unparse
 from transformer.syntax.tree import Tree

@@ -17,13 +17,13 @@ from functools import cached_property, lru_cache
 from typing import Literal, TypeAlias, TypeGuard, TypeVar, cast
 
 from transformer.dataflow.access import access, free_names
-from transformer.dataflow.attribute_setting import attribute_set
 from transformer.dataflow.closures import read_at_error
 from transformer.dataflow.liveness import Liveness
 from transformer.dataflow.network_names import networks
 from transformer.dataflow.reaching import Reaching
 from transformer.facts.torch_api import DISTRIBUTIONS
 from transformer.recognition import off_policy, refusals
+from transformer.recognition.attribute_setting import attribute_set
 from transformer.recognition.called_once import CalledOnce, find_called_once
 from transformer.recognition.history import History
 from transformer.recognition.off_policy import Region

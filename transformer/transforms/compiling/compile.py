@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from transformer.dataflow.access import access, scope_access
-from transformer.dataflow.attribute_setting import attribute_set, sets_by_text
 from transformer.facts.libraries import library_does, role
+from transformer.recognition.attribute_setting import attribute_set, sets_by_text
 from transformer.recognition.changes import Changes
 from transformer.recognition.learning_rate import changed_options
 from transformer.recognition.off_policy import makes_lists

@@ -7,11 +7,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from transformer.dataflow.access import access, free_names
-from transformer.dataflow.attribute_setting import sets_by_text
 from transformer.dataflow.name_lookups import looks_up_names
 from transformer.facts.libraries import LEAVES_PARTS, module_methods
 from transformer.facts.lookups import lookups
 from transformer.facts.torch_api import MADE
+from transformer.recognition.attribute_setting import sets_by_text
 from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.changes import only_makes
 from transformer.recognition.roles import Roles

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from transformer.dataflow.access import access
-from transformer.dataflow.attribute_setting import attribute_set
 from transformer.dataflow.grad_mode import without_gradients
+from transformer.recognition.attribute_setting import attribute_set
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import calls_method, first_parameter, names_in, statements, walk

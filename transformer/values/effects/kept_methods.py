@@ -5,19 +5,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterable
 
-from transformer.dataflow.attribute_setting import attribute_set
-from transformer.facts.libraries import module_methods, role
-from transformer.facts.torch_api import of_optimizers
+from transformer.facts.libraries import role
+from transformer.facts.torch_api import METHODS_OF
+from transformer.recognition.attribute_setting import attribute_set
 from transformer.recognition.roles import Roles
 from transformer.syntax.options import holds_options
 from transformer.values.effects.world import World
 
-OF_TORCH = {
-    "torch.nn.": (module_methods() | {"forward"}) - {"training"},
-    "torch.optim.": of_optimizers("stepping", "saving", "new groups"),
-}
+METHODS = frozenset[str]().union(*METHODS_OF.values())
 """The methods of torch's modules and optimizers."""
-METHODS = frozenset[str]().union(*OF_TORCH.values())
 
 
 def reclassed(roles: Roles) -> ast.AST | None:
@@ -49,7 +45,7 @@ def _has_another(roles: Roles, value: ast.expr, name: str) -> bool:
     for cls in (one for each in found for one in tree.lineage(each)):
         for base in (b for b in tree.bases(cls) if not (isinstance(b, ast.Name) and b.id in tree.classes)):
             qualified = tree.qualified(base) or ""
-            methods = next((of for module, of in OF_TORCH.items() if qualified.startswith(module)), frozenset[str]())
+            methods = next((of for module, of in METHODS_OF.items() if qualified.startswith(module)), frozenset[str]())
             known = bool(methods) or tree.names.builtin(base) is not None or role(qualified) is not None
             if not known or name in methods:
                 return False

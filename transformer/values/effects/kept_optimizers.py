@@ -6,11 +6,11 @@ import ast
 import re
 from collections.abc import Collection, Sequence
 
-from transformer.dataflow.attribute_setting import sets_by_text
 from transformer.facts import python
 from transformer.facts.libraries import module_methods
 from transformer.facts.lookups import lookups
 from transformer.facts.torch_api import NEW_TENSORS, OF, attributes, of_optimizers, others
+from transformer.recognition.attribute_setting import sets_by_text
 from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.changes import Changes, only_makes
 from transformer.recognition.roles import Optimizer, Roles

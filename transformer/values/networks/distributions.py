@@ -67,7 +67,8 @@ def goes_on_checking(roles: Roles) -> str | None:
     """Why distributions must go on checking their arguments with a flag on; None if they need not."""
     if (computing := computes_to_check(roles.tree)) is not None:
         name = roles.tree.text(computing)
-        return f"{name} (line {computing.lineno}) keeps what it computes to check arguments, so it goes on checking"
+        keeps = f"{name} (line {computing.lineno}) keeps what it computes to check its arguments"
+        return f"{keeps}, so it goes on checking them"
     if (stmt := roles.get(caught)) is None:
         return None
     return (
