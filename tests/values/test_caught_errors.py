@@ -58,7 +58,10 @@ def test_what_is_tried(body: str, caught: bool) -> None:
     assert (CAUGHT in told({"functions": functions, "report": "check(next_obs[:1])"})) == caught
 
 
-@pytest.mark.parametrize("manager, caught", [("contextlib.suppress(ValueError)", True), ("torch.no_grad()", False)])
+@pytest.mark.parametrize(
+    "manager, caught",
+    [("contextlib.suppress(ValueError)", True), ("torch.no_grad()", False), ("open('x', 'w')", False)],
+)
 def test_a_block_that_suppresses_errors(manager: str, caught: bool) -> None:
     functions = f"def check(x):\n    with {manager}:\n        {MAKES}"
     found = told({"functions": functions, "stdlib": "import contextlib", "report": "check(next_obs[:1])"})

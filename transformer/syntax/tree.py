@@ -115,9 +115,12 @@ class Tree:
         return node
 
     def lets_errors_pass(self, block: ast.With | ast.AsyncWith) -> bool:
-        """Whether the context managers of a block are torch's, which suppress no error; others may."""
+        """Whether the context managers of a block are torch's or files, which suppress no error; others may."""
         made = (i.context_expr.func if isinstance(i.context_expr, ast.Call) else i.context_expr for i in block.items)
-        return all((self.qualified(manager) or "").startswith("torch.") for manager in made)
+        return all(
+            (self.qualified(manager) or "").startswith("torch.") or self.names.builtin(manager) == "open"
+            for manager in made
+        )
 
     def block(self, stmt: ast.stmt) -> list[ast.stmt]:
         """The statement list that contains `stmt`."""
