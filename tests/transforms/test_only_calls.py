@@ -103,6 +103,9 @@ def test_a_method_of_another_class_is_another(above: str, below: str, edits: tup
         ("", "def f(mean):\n    mean.update(3)\nmean = Mean()\nf(agent)", ()),
         ("", "def f(mean):\n    def g():\n        mean.update(3)\n    g()\nmean = Mean()\nf(agent)", ()),
         ("", "Mean.update(agent, 3)", ()),
+        ("", "Agent.update = print", ()),
+        ("", "kept = Agent.update\nkept(agent, 1)", ()),
+        ("class Twice(Agent):\n    def update(self, x):\n        Agent.update(self, x)", "agent = Twice()", ()),
         ("", "class Both(Agent, Mean):\n    pass\nboth = Both()\nboth.update(3)", ()),
         ("", "class Both(Mean, Agent):\n    pass\nboth = Both()\nboth.update(3)", ()),
         ("", "", (("class Agent:", "class Agent(Mean):"),)),
@@ -189,6 +192,8 @@ def test_code_that_may_look_the_method_up(below: str) -> None:
         "print(vars(agent)['n'], getattr(agent, f'count_{kind}', 0))",
         "setattr(agent, 'count_' + kind, 1)",
         "other: Agent = agent",
+        "Agent.count = 3\nprint(Agent.count, type(agent).count)",
+        "print(Agent.__name__)",
     ],
 )
 def test_lookups_that_find_no_method(below: str) -> None:

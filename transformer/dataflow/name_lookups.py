@@ -125,7 +125,7 @@ def _may_be(text: ast.expr, names: Sequence[str]) -> bool:
 
 
 def _makes_or_names(tree: Tree, name: ast.Name) -> bool:
-    """Whether a class is called, subclassed, tested with `isinstance`, or used as an annotation.
+    """Whether a class is called, subclassed, tested with `isinstance`, used as an annotation, or asked for an attribute.
 
     It may be called under another name: `made = Small if args.small else Large`, if that name is only called.
     """
@@ -139,7 +139,7 @@ def _makes_or_names(tree: Tree, name: ast.Name) -> bool:
         return called and isinstance(tree.scope_of(parent), ast.FunctionDef)
     if isinstance(parent, ast.Call):
         return parent.func is name or ast.unparse(parent.func) in ("isinstance", "super")
-    return isinstance(parent, (ast.ClassDef, ast.arg, ast.AnnAssign)) or (
+    return isinstance(parent, (ast.ClassDef, ast.arg, ast.AnnAssign, ast.Attribute)) or (
         isinstance(parent, ast.FunctionDef) and parent.returns is name
     )
 
