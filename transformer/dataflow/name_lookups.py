@@ -125,7 +125,7 @@ def _may_be(text: ast.expr, names: Sequence[str]) -> bool:
 
 
 def _makes_or_names(tree: Tree, name: ast.Name) -> bool:
-    """Whether a class is called, subclassed, tested with `isinstance`, used as an annotation, or asked for an attribute.
+    """Whether a class is called, subclassed, tested with `isinstance`, asked for an attribute, or an annotation.
 
     It may be called under another name: `made = Small if args.small else Large`, if that name is only called.
     """
