@@ -56,23 +56,24 @@ def recognise(state: State) -> State:
     found = [*refusals.own_builtins(tree), *refusals.all_names_seen(tree, roles.scope, roles.outermost, asked)]
     if found:
         raise Unconvertible(*(state.placed(d) for d in found))
-    single = not any(_other_precision(tree, n) for n in tree.nodes if n not in roles.autocast_headers)
+    others = (n for n in (*tree.of(ast.Name), *tree.of(ast.Attribute)) if n not in roles.autocast_headers)
+    other = next((n for n in others if _is_other_precision(tree, n)), None)
     in_turns = roles.kind == "on-policy" and not roles.phases.steps
     at_once = roles.kind == "off-policy" and roles.phases.replay is None
     history = replace(
         state.history,
-        single_precision=single,
+        other_precision=None if other is None else state.recorded(f"line {other.lineno} uses {tree.last_name(other)}"),
         environment=unparse(roles.phases.env_step.func) if len(roles.env_steps) > 1 else None,
         replay=roles.phases.replay,
         in_turns=in_turns,
         at_once=at_once,
     )
     state = state.knowing(replace(history, tensor_env=find_tensor_env(roles)))
-    changing, other = (
+    changing, remade = (
         {n: state.recorded(why) for n, why in of.items()} for of in (unsteady(state.roles), restructured(state.roles))
     )
-    return state.knowing(replace(state.history, unsteady=changing, restructured=other))
+    return state.knowing(replace(state.history, unsteady=changing, restructured=remade))
 
 
-def _other_precision(tree: Tree, node: ast.AST) -> bool:
+def _is_other_precision(tree: Tree, node: ast.AST) -> bool:
     return tree.last_name(node) in PRECISIONS and not (tree.qualified(node) or "").startswith("numpy.")

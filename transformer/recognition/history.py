@@ -129,9 +129,9 @@ class History:
     """The optimizers whose learning rate is a tensor, or never changes."""
     present_rates: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Traced functions that update, each with the optimizers whose rates must be in tensors while it runs."""
-    single_precision: bool = True
-    """Whether the original mentions no other floating-point precision, except in `with autocast` blocks of the
-    training.
+    other_precision: str | None = None
+    """Where the original mentions another floating-point precision than float32, except in `with autocast` blocks of
+    the training: "line 82 uses double"; None if it mentions none.
 
     Its networks then compute in float32 outside these.
     """

@@ -22,7 +22,7 @@ class Dtypes:
         self._roles = roles
         self._tensors = roles.get(Tensors)
         self._busy: set[tuple[str, ast.stmt]] = set()
-        self._networks_are_float32 = roles.history.single_precision
+        self._networks_are_float32 = roles.history.other_precision is None
 
     def float32(self, node: ast.expr) -> bool:
         """Whether an expression of the script is a float32 tensor at its place."""

@@ -104,8 +104,8 @@ def _check_own(state: State) -> None:
     for node in tree.nodes:
         if isinstance(node, (ast.Name, ast.Attribute)) and tree.last_name(node) in SETTING:
             raise Skip(f"line {node.lineno} sets the precision itself: {tree.text(node)}")
-    if not state.history.single_precision:
-        raise Skip("the script also computes in other precisions than float32")
+    if (where := state.history.other_precision) is not None:
+        raise Skip(f"the script also computes in other precisions than float32: {where}")
     if tree.imports.get("torch") != "torch":
         raise Skip("torch is not imported by its name")
 

@@ -105,8 +105,8 @@ def apply(state: State) -> Rewrite:
     for node in tree.of(ast.Attribute):
         if node.attr == "set_" or (node.attr == "data" and not isinstance(node.ctx, ast.Load)):
             raise Skip(f"line {node.lineno} replaces a tensor's memory, so two networks may share it")
-    if not state.history.single_precision:
-        raise Skip("a network may have parameters of another dtype than float32, and a copy would be cast")
+    if (where := state.history.other_precision) is not None:
+        raise Skip(f"{where}, so a network may have parameters of another dtype than float32, and a copy would be cast")
     for call in tree.called.get("torch.nn.Parameter", ()):
         if len(call.args) > 1 or any(k.arg in ("requires_grad", None) for k in call.keywords):
             raise Skip(f"line {call.lineno} makes a parameter that may hold integers")

@@ -93,7 +93,7 @@ def apply(state: State) -> Rewrite:
     _check_modes(roles)
     step = _find_step(roles, rollout)
     records = {key: (stmt, value) for stmt, key, value in recorded(roles, rollout)}
-    same = [".to(torch.float32)"] if state.history.single_precision else []  # linear layers take no other input
+    same = [".to(torch.float32)"] if state.history.other_precision is None else []  # linear layers take no other input
     observations = _whole(records, step.observation, same)
     actions = _whole(records, step.targets[step.place], [".flatten()"] if step.flat else [])
     late = _late(roles, rollout, step, records)
