@@ -108,8 +108,9 @@ def test_standard_input() -> None:
 @pytest.mark.parametrize("stepped", [True, False])
 def test_no_advice(stepped: bool) -> None:
     code = QUIET.replace("(3, 1)", "(3, 1, device='cuda')") + ("obs = env.step(action)\n" if stepped else "")
-    result = run("-", "--strict", stdin=code.encode())
-    assert (result.exit_code, result.stdout) == (0, f"{NOTHING if stepped else ONLY_RL}\n")
+    for encoding in ("utf-8", "utf-8-sig"):
+        result = run("-", "--strict", stdin=code.encode(encoding))
+        assert (result.exit_code, result.stdout) == (0, f"{NOTHING if stepped else ONLY_RL}\n")
 
 
 def test_of_a_script_on_the_cpu_it_is_said_that_reads_wait_for_nothing() -> None:

@@ -76,7 +76,8 @@ def nothing_hot(code: str) -> Diagnostic | None:
 
 def learns_from_no_environment(code: str) -> bool:
     """Whether a script calls no step() with an action: then it is not converted, unless another file does."""
-    return not any(calls_method(n, "step") and n.args for n in ast.walk(ast.parse(code)))
+    tree = Study(code.removeprefix(pipeline.BYTE_ORDER_MARK)).tree
+    return not any(calls_method(n, "step") and n.args for n in tree.of(ast.Call))
 
 
 def stays_on_cpu(code: str) -> bool:
