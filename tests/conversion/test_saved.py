@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import pickle
 import pickletools
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from joined import join, write
+from joined import join, printed, write, written
 
 TRAIN = """\
 from agent import Learner
@@ -67,10 +65,7 @@ APART = {
 
 def saved_names(folder: Path, script: str) -> set[str]:
     """The texts in what a script saves: the modules and names of classes among them."""
-    path = folder / "ran.py"
-    path.write_text(script)
-    done = subprocess.run([sys.executable, str(path)], cwd=folder, capture_output=True, text=True, check=False)
-    assert not done.returncode, done.stderr
+    printed(folder, script)
     return {str(given) for _, given, _ in pickletools.genops((folder / "saved").read_bytes()) if isinstance(given, str)}
 
 
@@ -80,7 +75,7 @@ def test_the_files_whose_classes_are_saved_stay(edit: tuple[str, str], tmp_path:
     files = {"train.py": TRAIN, "agent.py": LEARNER.replace(*edit) if edit[0] else LEARNER, "net.py": NET}
     write(tmp_path, files)
     one = join(tmp_path, files, "agent.py", "net.py")
-    text = "".join(line for line, _ in one.staying.written(one.text, 120)) if one.staying is not None else one.text
+    text = written(one, one.text) if one.staying is not None else one.text
     assert saved_names(tmp_path, text) == saved_names(tmp_path, TRAIN)
     stay = {path.name for path in one.staying.files} if one.staying is not None else set()
     assert "net.py" in stay

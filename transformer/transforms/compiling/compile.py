@@ -244,13 +244,9 @@ def _replaced(roles: Roles) -> str | None:
         line = changes.stored.get(name) or changes.bound[name]
         return f"line {line} replaces {name}(), which compiled code would not notice"
     if (other := reclassed(roles)) is not None:
-        return (
-            f"line {getattr(other, 'lineno', 1)} replaces the class of an object, which compiled code would not notice"
-        )
+        return f"line {other.lineno} replaces the class of an object, which compiled code would not notice"
     if (torchs := replaced_in_torch(roles, roles.run_by_training)) is not None:
-        return (
-            f"line {getattr(torchs, 'lineno', 1)} may replace a method of torch's, which compiled code would not notice"
-        )
+        return f"line {torchs.lineno} may replace a method of torch's, which compiled code would not notice"
     for node in roles.run_by_training:
         unknown = attribute_set(tree, node) == "" or sets_by_text(node)
         if isinstance(node, ast.expr) and unknown and not _sets_no_function(roles, node, defined):

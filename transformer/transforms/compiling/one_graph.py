@@ -105,7 +105,7 @@ def _traceable(state: State) -> Rewrite:
         raise Skip(f"line {hook.lineno} registers a hook, which the traced functions would not run")
     # The functions chosen above the loop would not change with it, and they do what torch's own do
     if (other := replaced_in_torch(roles, tree.nodes, ORDER) or reclassed(roles)) is not None:
-        raise Skip(f"line {getattr(other, 'lineno', 1)} may replace a method of an optimizer or a tensor")
+        raise Skip(f"line {other.lineno} may replace a method of an optimizer or a tensor")
     updates = {tree.definition(name): name for name in (*state.history.all_updates, *_further(roles))}
     for update in updates:
         if (moved := changed_option(roles, update)) is not None:

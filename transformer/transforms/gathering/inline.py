@@ -95,7 +95,7 @@ def gather(state: State) -> tuple[State, dict[str, str]]:
         return {f: c for f, c in found if f.name not in kept and not _optimizes(now.roles, c)}
 
     def next_call() -> OnlyCall | None:
-        # What is shown of one state holds for the next: its statements are moved, and none is a copy
+        # What is shown of one state holds for the next, which moves statements; a copied use is counted again
         if (found := call_to_inline(now.roles, calls(known))) is None:
             shown = calls(by_name=False)
             known.update(f.name for f in shown if _is_single(now.tree, f.name))

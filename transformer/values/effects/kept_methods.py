@@ -16,15 +16,16 @@ METHODS = frozenset[str]().union(*METHODS_OF.values())
 """The methods of torch's modules and optimizers."""
 
 
-def reclassed(roles: Roles) -> ast.AST | None:
+def reclassed(roles: Roles) -> ast.expr | None:
     """Where training may replace the class of an object, and all its methods with it."""
-    return next((n for n in roles.run_by_training if attribute_set(roles.tree, n) == "__class__"), None)
+    run = (n for n in roles.run_by_training if isinstance(n, ast.expr))
+    return next((n for n in run if attribute_set(roles.tree, n) == "__class__"), None)
 
 
-def replaced_in_torch(roles: Roles, nodes: Iterable[ast.AST], methods: Collection[str] = METHODS) -> ast.AST | None:
+def replaced_in_torch(roles: Roles, nodes: Iterable[ast.AST], methods: Collection[str] = METHODS) -> ast.expr | None:
     """Where code may replace one of these methods of an optimizer, a module or a class of torch."""
     tree = roles.tree
-    for node in nodes:
+    for node in (n for n in nodes if isinstance(n, ast.expr)):
         name = attribute_set(tree, node)
         if (
             name is not None
