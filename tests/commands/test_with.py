@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from scripts import PARTS, script
 
 from transformer.cli import main
+from transformer.syntax import header
 
 pytestmark = pytest.mark.usefixtures("converted_once")
 NETWORK = f"import torch.nn as nn\nfrom torch.distributions.categorical import Categorical\n\n\n{PARTS['agent']}\n"
@@ -29,15 +30,96 @@ def run(*args: Any) -> Result:
 
 
 def test_one_file_comes_out() -> None:
-    done = run("train.py", "--with", "agent.py", "--output-dir", "out")
+    done = run("train.py", "--with", "agent.py", "-o", "lean.py")
     assert done.exit_code == 0, done.output
     assert "one-file" in done.stdout
     assert "From agent.py." in done.stdout
-    assert [path.name for path in Path("out").iterdir()] == ["train.py"]
-    text = Path("out/train.py").read_text()
+    text = Path("lean.py").read_text()
     assert "# From agent.py\nclass Agent(nn.Module):" in text
     assert "from agent import" not in text
-    assert run("train.py", "--with", "agent.py", "--output-dir", "out", "--check").exit_code == 0
+    assert run("train.py", "--with", "agent.py", "-o", "lean.py", "--check").exit_code == 0
+
+
+class TestSeveralFiles:
+    WRITE = ("train.py", "--with", "agent.py", "--output-dir", "out")
+
+    def test_they_come_out(self) -> None:
+        done = run(*self.WRITE)
+        assert done.exit_code == 0, done.output
+        assert sorted(path.name for path in Path("out").iterdir()) == ["agent.py", "train.py"]
+        assert "class Agent" not in Path("out/train.py").read_text()
+        assert "class Agent(nn.Module)" in Path("out/agent.py").read_text()
+        assert "\nagent.py is changed\n" in done.stdout
+        assert run(*self.WRITE).exit_code == run(*self.WRITE, "--check").exit_code == 0
+        found = json.loads(run(*self.WRITE, "--format", "json").stdout)["scripts"][0]
+        assert (found["output"], found["others"]) == ("out/train.py", ["out/agent.py"])
+
+    def test_edits_of_each_are_kept(self) -> None:
+        run(*self.WRITE)
+        before = Path("out/train.py").read_bytes()
+        Path("out/agent.py").write_text(Path("out/agent.py").read_text() + "# mine\n")
+        Path("train.py").write_text(Path("train.py").read_text() + "print('new')\n")
+        checked = run(*self.WRITE, "--check")
+        assert checked.exit_code == 1
+        done = run(*self.WRITE)
+        assert done.exit_code == 2
+        assert "out/agent.py was edited since lean-convert wrote it; --force overwrites it" in done.stderr
+        assert Path("out/train.py").read_bytes() == before
+        assert run(*self.WRITE, "--force").exit_code == 0
+        assert "# mine" not in Path("out/agent.py").read_text()
+        assert "print('new')" in Path("out/train.py").read_text()
+
+    def test_a_check_names_the_file(self) -> None:
+        run(*self.WRITE)
+        Path("agent.py").write_text(NETWORK.replace("nn.Linear(2, 8)", "nn.Linear(2, 9)"))
+        checked = run(*self.WRITE, "--check")
+        assert checked.exit_code == 1
+        assert "out/agent.py is out of date" in checked.stderr
+        Path("out/agent.py").unlink()
+        assert "out/agent.py does not exist" in run(*self.WRITE, "--check").stderr
+
+    def test_strangers_files_are_kept(self) -> None:
+        Path("out").mkdir()
+        Path("out/agent.py").write_text("mine = 1\n")
+        done = run(*self.WRITE)
+        assert done.exit_code == 2
+        assert [path.name for path in Path("out").iterdir()] == ["agent.py"]
+        assert Path("out/agent.py").read_text() == "mine = 1\n"
+
+    def test_the_originals_are_never_overwritten(self) -> None:
+        Path("out").mkdir()
+        Path("out/agent.py").symlink_to(Path("agent.py").absolute())
+        assert run(*self.WRITE, "--force").exit_code == 2
+        assert Path("agent.py").read_text() == NETWORK
+
+    def test_what_does_not_change_is_copied(self) -> None:
+        assert "\nagent.py is as it was\n" in run(*self.WRITE, "--select", "gae").stdout
+        assert header.without(Path("out/agent.py").read_text()) == NETWORK
+
+    def test_a_patch_of_each_that_changes(self) -> None:
+        both = run(*self.WRITE, "--diff").stdout
+        assert "+++ out/train.py" in both
+        assert "--- agent.py\n+++ out/agent.py\n" in both
+        one = run(*self.WRITE, "--diff", "--select", "gae").stdout
+        assert "+++ out/train.py" in one
+        assert "agent.py\n" not in one
+        assert not Path("out").exists()
+
+    def test_of_several_scripts_each_is_one_file(self) -> None:
+        Path("other.py").write_text(Path("train.py").read_text())
+        done = run("train.py", "other.py", *self.WRITE[1:])
+        assert done.exit_code == 0, done.output
+        assert sorted(path.name for path in Path("out").iterdir()) == ["other.py", "train.py"]
+        assert "class Agent" in Path("out/train.py").read_text()
+
+    def test_what_is_part_of_the_script_is_said(self) -> None:
+        Path("lib").mkdir()
+        Path("lib/train.py").write_text(Path("train.py").read_text())
+        Path("lib/train.py").write_text(Path("train.py").read_text())
+        done = run("lib/train.py", *self.WRITE[1:])
+        assert done.exit_code == 0, done.output
+        assert "agent.py is part of train.py: it is not below the folder of train.py" in done.stdout
+        assert [path.name for path in Path("out").iterdir()] == ["train.py"]
 
 
 def test_check_names_the_command_that_writes() -> None:

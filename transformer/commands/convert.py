@@ -37,7 +37,12 @@ SCRIPT = ScriptFile(exists=True, dir_okay=False, allow_dash=True)
     metavar="SCRIPT...",
 )
 @click.option("-o", "--output", "file", metavar="OUT", help="Write the converted script to this file.")
-@click.option("--output-dir", type=click.Path(file_okay=False, path_type=Path), help="Write each script to DIR/NAME.")
+@click.option(
+    "--output-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write each script to DIR/NAME; of one script, the files given by --with, too.",
+)
 @together_option
 @selection_options
 @click.option(
@@ -76,7 +81,8 @@ def convert(
     If a script cannot be converted, all reasons are reported and nothing is written for it. A written file begins
     with a comment that contains a digest, so that edited results are not overwritten.
 
-    With --with FILE, what SCRIPT imports from FILE is merged into it and converted; other imports stay.
+    With --with FILE, what SCRIPT imports from FILE is converted, too. It becomes part of the one file that -o writes;
+    --output-dir writes several files, as they were, where that is known to be the same. Other imports stay.
 
     Exit codes: 0 converted; 1 a script cannot be converted, or --check found an output that is out of date; 2 bad
     usage, or a file cannot be read or written.
@@ -93,7 +99,8 @@ def convert(
         raise click.UsageError(str(error)) from None
 
     results = []
-    with converting(scripts, together=together, **selection) as conversions:
+    separately = output_dir is not None and len(scripts) == 1
+    with converting(scripts, together=together, separately=separately, **selection) as conversions:
         work = list(zip(scripts, targets, conversions, strict=True))
         for script, path, converted in _with_progress(work, shown=len(scripts) > 1 and not quiet):
             try:
@@ -146,7 +153,10 @@ def _convert_one(script: str, target: Path | None, converted: Converted, put: Pu
     if not conversion.converted:
         return Result(name, conversion)
     done = Result(name, conversion, output=None if target is None else str(target))
-    data = original.encode(header.add(conversion.source, header.quoted(path)))
+    several = conversion.several
+    data = original.encode(
+        header.add(several.script if several is not None else conversion.source, header.quoted(path))
+    )
     try:
         return put(done, data, path)
     except output.OutputError as error:
@@ -162,33 +172,50 @@ Put: TypeAlias = Callable[[Result, bytes, "Path | None"], Result]
 def _write(result: Result, data: bytes, script: Path | None, *, force: bool) -> Result:
     if result.output is None:
         output.write_stdout(data)
-    else:
-        mode = None if script is None else script.stat().st_mode & 0o777
-        output.write(Path(result.output), data, mode=mode, force=force)
+        return result
+    modes = {Path(result.output): None if script is None else script.stat().st_mode & 0o777}
+    files = {Path(result.output): data}
+    for path, (original, content) in result.others.items():
+        output.check_target(path, [original])
+        files[path], modes[path] = content, original.stat().st_mode & 0o777
+    output.write_together(Path(result.output), files, modes, force=force)
     return result
 
 
 def _compare_with_output(result: Result, data: bytes, script: Path | None) -> Result:
     assert result.output is not None, "asked for"
-    found = output.staleness(Path(result.output), data)
-    if found is None:
-        return result
-    stale, edited = found
-    again = as_given(without="--check")
-    advice = f"`{again}` writes it"
-    if edited:
-        edits = shlex.join(["lean-convert", "diff", "--edits", result.output])
-        advice = f"`{edits}` shows the edits, `{again} --force` overwrites them"
-    return replace(result, stale=f"{stale}; {advice}")
+    others = {path: content for path, (_, content) in result.others.items()}
+    for path, content in {Path(result.output): data, **others}.items():
+        found = output.staleness(path, content)
+        if found is None:
+            continue
+        stale, edited = found
+        again = as_given(without="--check")
+        advice = f"`{again}` writes it"
+        if edited:
+            advice = f"`{again} --force` overwrites the edits"
+            if path not in result.others:
+                edits = shlex.join(["lean-convert", "diff", "--edits", str(path)])
+                advice = f"`{edits}` shows the edits, `{again} --force` overwrites them"
+        return replace(result, stale=f"{stale}; {advice}")
+    return result
 
 
 def _print_diff(result: Result, data: bytes, script: Path | None) -> Result:
     """Print the patch from the script to its conversion."""
-    after = text.decode(data).content
     names = (result.script, result.output or UNSAVED)
-    patch = unified_diff(result.conversion.original.splitlines(), after.splitlines(), *names, lineterm="")
-    output.write_stdout("".join(f"{line}\n" for line in patch).encode())
+    patch = _patch(result.conversion.original, data, names)
+    for path, (original, content) in result.others.items():
+        before = text.read(original).content
+        if header.without(text.decode(content).content) != header.without(before):
+            patch += _patch(before, content, (str(original), str(path)))
+    output.write_stdout(patch.encode())
     return replace(result, output=None)
+
+
+def _patch(before: str, data: bytes, names: tuple[str, str]) -> str:
+    lines = unified_diff(before.splitlines(), text.decode(data).content.splitlines(), *names, lineterm="")
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _with_progress(work: Sequence[Work], *, shown: bool) -> Iterator[Work]:

@@ -74,7 +74,7 @@ def write(target: Path, data: bytes, *, mode: int | None = None, force: bool = F
             return
         if target.exists():
             if not force:
-                _check_replaceable(target, data)
+                _check_replaceable(target, data, diff_shows=True)
             permissions = stat.S_IMODE(target.stat().st_mode)
         else:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -82,6 +82,33 @@ def write(target: Path, data: bytes, *, mode: int | None = None, force: bool = F
         _replace(target, data, permissions)
     except OSError as error:
         raise OutputError(f"{target} cannot be written: {error.strerror or error}") from error
+
+
+def write_together(
+    script: Path, files: Mapping[Path, bytes], modes: Mapping[Path, int | None], *, force: bool = False
+) -> None:
+    """Write a script and the files that it imports, each as `write` does; none if one must not be overwritten.
+
+    Args:
+        script: the script.
+        files: the content of each file, the script's included.
+        modes: permission bits for new files.
+        force: overwrite any file.
+
+    Raises:
+        OutputError: a file was edited or not written by this tool, and `force` is not given; or writing fails.
+    """
+    for target, data in files.items():
+        if not force and target.is_file():
+            _check_replaceable(target, data, diff_shows=target == script)
+    new = [target for target in files if not target.exists()]
+    try:
+        for target, data in files.items():
+            write(target, data, mode=modes.get(target), force=force)
+    except BaseException:
+        for target in new:
+            target.unlink(missing_ok=True)
+        raise
 
 
 def write_all(folder: Path, files: Mapping[str, bytes]) -> list[Path]:
@@ -140,7 +167,7 @@ def write_stdout(data: bytes) -> None:
         raise OutputError(f"standard output cannot be written: {error.strerror or error}") from error
 
 
-def _check_replaceable(target: Path, data: bytes) -> None:
+def _check_replaceable(target: Path, data: bytes, *, diff_shows: bool) -> None:
     """Make sure that replacing the content of `target` by `data` loses nobody's work.
 
     Raises:
@@ -156,8 +183,8 @@ def _check_replaceable(target: Path, data: bytes) -> None:
     ways_out = "--force overwrites it, another name keeps it"
     if header.find(content) is None:
         raise OutputError(f"{target} exists and was not written by lean-convert; {ways_out}")
-    show = shlex.join(["lean-convert", "diff", "--edits", str(target)])
-    raise OutputError(f"{target} was edited since lean-convert wrote it, as `{show}` shows; {ways_out}")
+    shown = f", as `{shlex.join(['lean-convert', 'diff', '--edits', str(target)])}` shows" if diff_shows else ""
+    raise OutputError(f"{target} was edited since lean-convert wrote it{shown}; {ways_out}")
 
 
 def _replace(target: Path, data: bytes, permissions: int) -> None:

@@ -7,9 +7,9 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -21,6 +21,7 @@ from transformer.conversion.told import counts, done_instead, left_as_it_was, wa
 from transformer.diff.compare import Stats, compare
 from transformer.recognition.arguments import cuda_arguments
 from transformer.recognition.refusals import unparsable
+from transformer.syntax import header, text
 from transformer.syntax.diagnostics import Diagnostic, Excerpt, excerpt, excerpts
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import ON_CPU
@@ -97,6 +98,19 @@ class Result:
         """The steps that changed the script."""
         return tuple(s for s in self.conversion.steps if s.applied)
 
+    @cached_property
+    def others(self) -> dict[Path, tuple[Path, bytes]]:
+        """The other files that are written with the script: the original of each, and its new content."""
+        several = self.conversion.several
+        if several is None or self.output is None:
+            return {}
+        found = {}
+        for path, data in several.others.items():
+            decoded = text.decode(data)
+            content = decoded.encode(header.add(decoded.content, header.quoted(path)))
+            found[Path(self.output).parent / path] = Path(self.script).parent / path, content
+        return found
+
     @property
     def not_looked_into(self) -> list[str]:
         """Files next to the script that it imports and that may contain parts of the training; only if it is a file."""
@@ -119,13 +133,29 @@ class Result:
         path = Path(self.script)
         if not self.done or self.output is None or not path.is_file() or not Path(self.output).is_file():
             return ""
-        names = not_found_from(Path(self.output).parent, path, self.conversion.source.encode())
+        several, folder = self.conversion.several, Path(self.output).parent
+        source = self.conversion.source if several is None else several.script
+        found = set(not_found_from(folder, path, source.encode()))
+        for file, data in several.others.items() if several is not None else ():
+            found |= {*not_found_from(folder, path, data)}
+            found |= {*not_found_from(folder / file.parent, path.parent / file, data)}
+        names = sorted(found)
         if not names:
             return ""
-        folder = shlex.quote(str(path.resolve().parent))
-        return (
-            f"it imports {' and '.join(names)} from {path.parent}: write it there, or run it with PYTHONPATH={folder}"
-        )
+        place = f"it imports {' and '.join(names)} from {path.parent}"
+        return f"{place}: write it there, or run it with PYTHONPATH={shlex.quote(str(path.resolve().parent))}"
+
+    @property
+    def written_apart(self) -> Iterator[str]:
+        """What became of the files that were given with the script, if they are written as files of their own."""
+        several = self.conversion.several
+        if several is None:
+            return
+        for path in several.others:
+            changed = str(path) in map(os.path.normpath, several.changed)
+            yield f"{path} is {'changed' if changed else 'as it was'}"
+        for name, why in several.merged.items():
+            yield f"{name} is part of {Path(self.script).name}: {why}"
 
     @property
     def stats(self) -> Stats:
@@ -190,6 +220,7 @@ def _result_as_json(result: Result) -> dict[str, Any]:
         "stale": result.stale,
         "headlines": list(result.conversion.headlines) if result.done else [],
         "gone": list(result.conversion.gone) if result.done else [],
+        "others": [str(path) for path in result.others] if result.done else [],
         "transforms": [_step_as_json(s, original) for s in result.conversion.steps],
         "diagnostics": [diagnostic_as_json(d, original) for d in result.conversion.diagnostics],
         "not_looked_into": result.not_looked_into if result.done else [],
@@ -274,6 +305,8 @@ def print_report(console: Console, results: Sequence[Result], *, verbose: bool =
         console.print()
         for headline in () if in_vain else only.conversion.headlines:
             print_line(console, (headline, "bold yellow"))
+        for line in only.written_apart:
+            print_line(console, line)
         if gone := only.conversion.gone:
             what = "not in the new file, so nothing can import it from there: "
             print_line(console, (what, "yellow"), ", ".join(gone))
@@ -392,8 +425,8 @@ def print_rows(console: Console, rows: Sequence[tuple[Cell, ...]], *, prose: boo
         for i, part in enumerate(wrapped or [Text()]):
             cells = row[:-1] if i == 0 else [Text() for _ in widths]
             first = Text()
-            for text, width in zip(cells, widths, strict=True):
-                first.append_text(text).append(" " * (width - text.cell_len + 2))
+            for cell, width in zip(cells, widths, strict=True):
+                first.append_text(cell).append(" " * (width - cell.cell_len + 2))
             first.append_text(part)
             first.rstrip()
             print_line(console, first)

@@ -11,6 +11,7 @@ from typing import Any
 from transformer.conversion import pipeline
 from transformer.conversion.result import Applied, Conversion, Skipped, Step
 from transformer.conversion.settings import settings_of
+from transformer.conversion.several_files import several_files
 from transformer.conversion.together import ONE_FILE
 from transformer.conversion.together.gathered import NotImported
 from transformer.conversion.together.one_file import OneFile, one_file
@@ -33,12 +34,15 @@ def read_script(script: str) -> text.Text:
     return text.decode(sys.stdin.buffer.read()) if script == STDIN else text.read(Path(script))
 
 
-def convert_script(script: str, together: Sequence[Path] = (), **given: Any) -> tuple[text.Text, Conversion]:
+def convert_script(
+    script: str, together: Sequence[Path] = (), *, separately: bool = False, **given: Any
+) -> tuple[text.Text, Conversion]:
     """Read a script and convert it with its project's settings; `-` is standard input, in the current folder's project.
 
     Args:
         script: as the user names it.
         together: files that it imports, to be converted with it.
+        separately: whether they are to be written as files of their own.
         given: arguments of `convert` from the command line; None means the project's setting.
 
     Returns:
@@ -59,19 +63,20 @@ def convert_script(script: str, together: Sequence[Path] = (), **given: Any) -> 
         return original, pipeline.convert(original.content, **chosen.arguments)
     if path is None:
         raise NotImported(NO_FOLDER)
-    return original, convert_together(path, original, together, chosen.arguments)
+    return original, convert_together(path, original, together, chosen.arguments, separately=separately)
 
 
 def convert_together(
-    path: Path, script: text.Text, together: Sequence[Path], arguments: Mapping[str, Any]
+    path: Path, script: text.Text, together: Sequence[Path], arguments: Mapping[str, Any], *, separately: bool = False
 ) -> Conversion:
-    """Convert a script and files that it imports as a single file.
+    """Convert a script and files that it imports as a single text.
 
     Args:
         path: the script.
         script: its text.
         together: the files.
         arguments: of `convert`.
+        separately: whether the result is also to be divided into files.
 
     Returns:
         a conversion of the script, whose first step merges the files into it.
@@ -100,21 +105,23 @@ def convert_together(
     conversion = replace(
         conversion,
         original=script.content,
-        steps=(_merging(script, one), *(_told(step, one) for step in conversion.steps)),
+        steps=(_merging(script, one, separately=separately), *(_told(step, one) for step in conversion.steps)),
         diagnostics=tuple(sorted(found)),
         brought=one.origins,
+        several=several_files(conversion.source, one, arguments["line_length"]) if separately else None,
     )
     conversion = replace(conversion, beside=one.inner)
     return conversion if staying is None else _with_files_apart(conversion, staying, one, arguments["line_length"])
 
 
-def _merging(script: text.Text, one: OneFile) -> Step:
+def _merging(script: text.Text, one: OneFile, *, separately: bool) -> Step:
     """The step that merges files into the script."""
     notes = [f"From {', '.join(one.files)}."] if one.files else []
     notes += one.notes
     if one.staying is not None:
         notes.append(one.staying.note)
     brief = "" if one.files else "what other files define is imported by its name"
+    brief = "definitions of other files are converted, too" if separately and one.files else brief
     return Step(ONE_FILE, Applied(tuple(notes), brief), script.content, one.text)
 
 

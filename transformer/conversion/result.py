@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
 
+from transformer.conversion.several_files import SeveralFiles
 from transformer.syntax.diagnostics import Diagnostic, with_code
 from transformer.syntax.query import parse
 from transformer.transforms.base import SkipKind, TransformInfo
@@ -105,6 +106,8 @@ class Conversion:
     nothing for the script itself, and the line there."""
     beside: tuple[Path, ...] = ()
     """The given files that stay files of their own, and are imported from where they are."""
+    several: SeveralFiles | None = None
+    """The converted script and the given files as files of their own, if that was asked for."""
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:

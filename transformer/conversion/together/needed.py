@@ -11,6 +11,7 @@ from transformer.conversion.together.modules import File
 from transformer.syntax.imports import is_future, is_standard
 from transformer.syntax.tree import Tree, ast_lines
 
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 IDENTIFIER = re.compile(r"[^\W\d]\w*")
 
 
@@ -74,11 +75,13 @@ def only_imports(stmt: ast.stmt) -> bool:
 
 def bound_names(stmt: ast.stmt) -> set[str]:
     """The names that a statement of a module binds there."""
-    if isinstance(stmt, (ast.FunctionDef, ast.ClassDef)):
+    if isinstance(stmt, DEFINITIONS):
         return {stmt.name}
     if isinstance(stmt, (ast.Import, ast.ImportFrom)):
         return {alias.asname or alias.name.partition(".")[0] for alias in stmt.names}
-    return {n.id for n in ast.walk(stmt) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    inner = [n for n in ast.walk(stmt) if n is not stmt and isinstance(n, (*DEFINITIONS, ast.Import, ast.ImportFrom))]
+    stored = {n.id for n in ast.walk(stmt) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return stored.union(*map(bound_names, inner))
 
 
 def _mentioned(stmts: Iterable[ast.AST], but: frozenset[str] = frozenset()) -> set[str]:

@@ -37,6 +37,9 @@ class OneFile:
     """A script merged with what it imports from given files."""
 
     text: str
+    gathered: Gathered
+    meanings: Meanings
+    lines: tuple[Line, ...]
     origins: tuple[tuple[str, int], ...]
     """For each line, its file (empty for the script) and its line number there."""
     files: tuple[str, ...]
@@ -117,11 +120,11 @@ def one_file(script: Path, content: str, given: Sequence[Path]) -> OneFile | Non
     origins = tuple(("" if name == own.name else name, line) for _, name, line in lines)
     told = tuple(_of_script(d, own) for d in warnings(gathered))
     merged = tuple(file.name for file in gathered.files if file not in reasons)
-    modules = {file: _module_name(gathered, file) for file in reasons}
+    modules = {file: module_name(gathered, file) for file in reasons}
     staying = Staying(gathered, lines, modules, reasons) if reasons else None
     text, inner = "".join(text for text, _, _ in lines), tuple(sorted(gathered.inner))
     notes = (chosen.note,) if chosen is not None else ()
-    return OneFile(text, origins, merged, told, staying, inner, notes)
+    return OneFile(text, gathered, meanings, tuple(lines), origins, merged, told, staying, inner, notes)
 
 
 def _staying(gathered: Gathered, meanings: Meanings, saved: Saved) -> dict[File, Diagnostic]:
@@ -145,7 +148,7 @@ def _staying(gathered: Gathered, meanings: Meanings, saved: Saved) -> dict[File,
     return staying
 
 
-def _module_name(gathered: Gathered, file: File) -> str:
+def module_name(gathered: Gathered, file: File) -> str:
     """How the script imports a file: by its absolute name, or relative to the script."""
     is_package = file.path.name == "__init__.py"
     folder = _as_imported(file.path.parent, gathered.root_of[file], gathered.script.path.parent)

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from transformer.conversion.together.definitions import only_defines
 from transformer.conversion.together.gathered import Gathered
@@ -31,7 +31,10 @@ Top: TypeAlias = "tuple[ast.stmt, str, int, int]"
 IMPORTS = (ast.Import, ast.ImportFrom)
 
 
-def with_what_they_execute(gathered: Gathered, reasons: Mapping[File, Diagnostic]) -> dict[File, Diagnostic]:
+Why = TypeVar("Why")
+
+
+def with_what_they_execute(gathered: Gathered, reasons: Mapping[File, Why]) -> dict[File, Why]:
     """Files that stay files of their own, and those that stay with them, as their import executes them.
 
     Args:
@@ -57,10 +60,11 @@ def with_what_they_execute(gathered: Gathered, reasons: Mapping[File, Diagnostic
 
 def only_does(file: File) -> bool:
     """Whether a file does more than to define things, and there is nothing to import from it."""
-    return not _only_defines(file) and not file.scopes.lines
+    return not only_defines_things(file) and not file.scopes.lines
 
 
-def _only_defines(file: File) -> bool:
+def only_defines_things(file: File) -> bool:
+    """Whether importing a file does nothing but import and define."""
     return only_defines(file.tree, [s for s in file.tree.root.body if not isinstance(s, IMPORTS)])
 
 
@@ -86,6 +90,7 @@ class Staying:
         merged: Sequence[Line],
         modules: Mapping[File, str],
         reasons: Mapping[File, Diagnostic],
+        lost: Collection[tuple[File, str]] = (),
     ) -> None:
         """Find the parts.
 
@@ -94,10 +99,12 @@ class Staying:
             merged: the lines of the merged text.
             modules: how an import names each file that stays.
             reasons: why each stays.
+            lost: what these files do not define any more.
         """
-        self._gathered, self._merged, self._modules, self._reasons = gathered, merged, modules, reasons
+        self._lost = lost
+        self._gathered, self._merged, self.modules, self._reasons = gathered, merged, modules, reasons
         names = {file.name: file for file in modules}
-        tops = _top_level("".join(text for text, _, _ in merged))
+        tops = top_level("".join(text for text, _, _ in merged))
         self._parts = [_Part(names[merged[top[2]][1]], *top) for top in tops if merged[top[2]][1] in names]
         self.origins: dict[str, tuple[str, int]] = {}
         """Of the new lines, the file and line of the import that each stands for."""
@@ -107,14 +114,14 @@ class Staying:
     @property
     def files(self) -> tuple[Path, ...]:
         """The files."""
-        return tuple(file.path for file in self._modules)
+        return tuple(file.path for file in self.modules)
 
     @property
     def note(self) -> str:
         """What a reader should know: which files stay, and why."""
-        stay = "stays as it is" if len(self._modules) == 1 else "stay as they are"
+        stay = "stays as it is" if len(self.modules) == 1 else "stay as they are"
         whys = dict.fromkeys(_told(why) for why in self._reasons.values())
-        names = ", ".join(file.name for file in self._modules)
+        names = ", ".join(file.name for file in self.modules)
         return f"{names} {stay}, and must be found where the result runs: {'; '.join(whys)}."
 
     def changed(self, text: str) -> str | None:
@@ -138,7 +145,7 @@ class Staying:
         Returns:
             each line with its place in the text; that of a new line is the line it stands for.
         """
-        lines, found, tops = ast_lines(text), self._found(text), _top_level(text)
+        lines, found, tops = ast_lines(text), self._found(text), top_level(text)
         theirs = {first: part for first, _, part in found}
         rest = [top for top in tops if top[2] not in theirs]
         needed = self._needed(_read(stmt for stmt, *_ in rest))
@@ -155,7 +162,7 @@ class Staying:
         for file, names in needed.items():
             first, part = min(((at, part) for at, _, part in found if part.file is file), key=itemgetter(0))
             above = [last for stmt, _, _, last in tops if isinstance(stmt, IMPORTS) and last <= first]
-            stands_there = isinstance(part.stmt, IMPORTS) or not _only_defines(file)
+            stands_there = isinstance(part.stmt, IMPORTS) or not only_defines_things(file)
             place = first if stands_there else max(above, default=first)
             code = self._import_of(file, names, width).replace("\n", end)
             new.setdefault(place, {})[code] = None
@@ -172,7 +179,7 @@ class Staying:
         for part in self._parts:
             parts.setdefault(part.text, []).append(part)
         found: list[tuple[int, int, _Part]] = []
-        for _, code, first, last in _top_level(text):
+        for _, code, first, last in top_level(text):
             if parts.get(code):
                 found.append((first, last, parts[code].pop(0)))
         return found
@@ -186,8 +193,8 @@ class Staying:
         for file in self._gathered.files:
             stmts = [p.stmt for p in self._parts if p.file is file and not isinstance(p.stmt, IMPORTS)]
             defined = list(dict.fromkeys(name for stmt in stmts for name in sorted(bound_names(stmt))))
-            found[file] = [name for name in defined if name in read] if file in self._modules else []
-            if file in self._modules and not found[file] and not _only_defines(file):
+            found[file] = [name for name in defined if name in read] if file in self.modules else []
+            if file in self.modules and not found[file] and not only_defines_things(file):
                 found[file] = ["", *defined]
         imported = {file for file, names in found.items() if names and names[0]}
         packages = {folder / "__init__.py" for file in imported for folder in file.path.parents}
@@ -230,9 +237,10 @@ class Staying:
         for stmt, place in self._gathered.places[script].items():
             modules = {self._gathered.file(named.module) for named in place.aliases.values()}
             plain = isinstance(stmt, ast.ImportFrom) and {a.name for a in stmt.names if not a.asname} >= set(names)
+            plain = plain and not any((file, alias.name) in self._lost for alias in stmt.names)
             if plain and modules == {file} and set(place.aliases) == set(stmt.names):
                 return "".join(ast_lines(script.tree.code)[stmt.lineno - 1 : stmt.end_lineno])
-        return fit(f"from {self._modules[file]} import {', '.join(names)}\n", 0, width)
+        return fit(f"from {self.modules[file]} import {', '.join(names)}\n", 0, width)
 
 
 def _told(why: Diagnostic) -> str:
@@ -242,7 +250,7 @@ def _told(why: Diagnostic) -> str:
 
 def _spaced(lines: Sequence[tuple[str, int]], changed: Collection[int], end: str) -> list[tuple[str, int]]:
     """Lines with two blank lines between statements where lines have gone or are new, and with none between imports."""
-    tops = _top_level("".join(line for line, _ in lines))
+    tops = top_level("".join(line for line, _ in lines))
     found: list[tuple[str, int]] = []
     below = 0
     for place, (stmt, _, first, last) in enumerate(tops):
@@ -257,7 +265,7 @@ def _spaced(lines: Sequence[tuple[str, int]], changed: Collection[int], end: str
     return [*found, *lines[below:]]
 
 
-def _top_level(text: str) -> list[Top]:
+def top_level(text: str) -> list[Top]:
     """The statements at the top level of a text: each with its lines, the first counted from 0, and the one below."""
     lines, found = ast_lines(text), list[Top]()
     for stmt in parse(text).body:

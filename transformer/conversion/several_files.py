@@ -1,0 +1,340 @@
+"""A conversion of several files, written as several files: each definition in the file that it came from.
+
+The files are converted as one text. A file is written apart from it if what it defines means the same in a module of
+its own: only its own code binds its names, and it uses nothing that only the script has. Its definitions then are as
+the conversion left them. The other files stay part of the script.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+from transformer.conversion.line_length import DEFAULT_LINE_LENGTH
+from transformer.conversion.together.modules import File
+from transformer.conversion.together.needed import bound_names
+from transformer.conversion.together.one_file import OneFile, module_name
+from transformer.conversion.together.scopes import Scopes
+from transformer.conversion.together.staying import (
+    IMPORTS,
+    Staying,
+    Top,
+    only_defines_things,
+    top_level,
+    with_what_they_execute,
+)
+from transformer.syntax import text
+from transformer.syntax.imports import add_imports
+from transformer.syntax.rewrite import Edits, Source
+from transformer.syntax.tree import Tree, ast_lines
+
+
+@dataclass(frozen=True)
+class SeveralFiles:
+    """The files of a conversion."""
+
+    script: str
+    """The converted script, which imports from the others."""
+    others: Mapping[Path, bytes]
+    """Their contents, by their paths relative to the script's folder."""
+    changed: tuple[str, ...]
+    """Those that differ from the originals, as the user named them."""
+    merged: Mapping[str, str]
+    """Those that are part of the script, as the user named them, and why."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """A statement that the one text has from a file."""
+
+    file: File
+    first: int
+    """Its first line there, from 1."""
+    last: int
+    before: Top
+    after: Top | None = None
+    """What the conversion made of it; None if nothing uses it any more."""
+
+    @property
+    def changed(self) -> bool:
+        """Whether the conversion changed it, unless it is an import."""
+        return not self.is_import and (self.after is None or self.after[1] != self.before[1])
+
+    @property
+    def is_import(self) -> bool:
+        """Whether it is an import."""
+        return isinstance(self.before[0], IMPORTS)
+
+    @property
+    def names(self) -> set[str]:
+        """What it defines."""
+        return set() if self.is_import else bound_names(self.before[0])
+
+
+class _Merged(Exception):
+    """A file must be part of the script; the message says why."""
+
+
+def several_files(converted: str, one: OneFile, width: int = DEFAULT_LINE_LENGTH) -> SeveralFiles:
+    """Write a conversion as several files.
+
+    Args:
+        converted: what the conversion made of the one text.
+        one: that text, and the files that it is from.
+        width: the greatest number of columns of an import.
+    """
+    division = _Division(converted, one)
+    others, changed = dict[Path, bytes](), list[str]()
+    for file in division.apart:
+        path = file.path.relative_to(division.folder)
+        others[path] = division.contents(file)
+        changed += [file.name] if others[path] != file.path.read_bytes() else []
+        for package in (path.parent, *path.parent.parents):
+            init = division.folder / package / "__init__.py"
+            if package.name and init.is_file():
+                others.setdefault(package / init.name, init.read_bytes())
+    return SeveralFiles(division.script(width), others, tuple(changed), division.merged)
+
+
+@lru_cache(maxsize=256)
+def _scopes(code: str) -> Scopes:
+    return Scopes(Tree(code))
+
+
+class _Division:
+    """Which file each statement of a converted text goes to."""
+
+    def __init__(self, converted: str, one: OneFile) -> None:
+        self.converted, self.gathered, self.meanings = converted, one.gathered, one.meanings
+        self.staying = set() if one.staying is None else set(one.staying.modules)
+        self.folder = self.gathered.script.path.parent
+        self.tops = top_level(converted)
+        self.parts = list(_parts(self.tops, one))
+        self.new = _scopes(converted).bound - _scopes(one.text).bound
+        """The names that the conversion has added."""
+        self.merged: dict[str, str] = {}
+        self.apart: Sequence[File] = [file for file in self.gathered.files if self._is_apart(file, self._check_alone)]
+        while left := [file for file in self.apart if not self._is_apart(file, self._check_beside)]:
+            self.apart = [file for file in self.apart if file not in left]
+
+    def _is_apart(self, file: File, check: Callable[[File], None]) -> bool:
+        try:
+            check(file)
+        except _Merged as why:
+            self.merged[file.name] = str(why)
+            return False
+        return True
+
+    def _check_alone(self, file: File) -> None:
+        """Check what concerns one file.
+
+        Raises:
+            _Merged: it must be part of the script.
+        """
+        script, parts = self.gathered.script.name, self._of(file)
+        if self.gathered.root_of[file] not in (None, self.folder) or not file.path.is_relative_to(self.folder):
+            raise _Merged(f"it is not below the folder of {script}")
+        if file in self.staying:
+            return
+        if not any(part.names and part.after is not None for part in parts):
+            raise _Merged("nothing uses its definitions by themselves any more")
+        if any(part.changed and not part.names for part in parts):
+            raise _Merged("the conversion changes what it does when it is imported")
+        if any(of is file for of, _ in self.meanings.renamed):
+            raise _Merged(f"{script} has other things of the same names")
+        own = {part.after[2] for part in parts if part.after is not None and part.names}
+        rest = "\n".join(code for _, code, first, _ in self.tops if first not in own)
+        elsewhere = _scopes(rest).bound | _scopes(self.converted).rebound
+        if elsewhere := elsewhere & {name for part in parts for name in part.names}:
+            raise _Merged(f"{min(elsewhere)} is bound by other code as well")
+
+    def _check_beside(self, file: File) -> None:
+        """Check what concerns a file and the others that are written apart.
+
+        Raises:
+            _Merged: it must be part of the script.
+        """
+        for other in with_what_they_execute(self.gathered, {file: None}):
+            if other not in self.apart:
+                raise _Merged(f"it imports {other.name}, which is part of the script")
+        if not only_defines_things(file):
+            self._check_order(file)
+        try:
+            self.contents(file)
+        except UnicodeEncodeError:
+            raise _Merged("its encoding has not all characters that it contains now") from None
+        if used := self._lost(file) & (_scopes(self._edited(file)).used | self._imported_from(file)):
+            raise _Merged(f"it uses {min(used)}, which the conversion leaves out")
+
+    def _check_order(self, file: File) -> None:
+        """Check that the script does nothing between the statements of a file.
+
+        Raises:
+            _Merged: it does.
+        """
+        theirs = {part.after[2]: part for part in self.parts if part.after is not None and part.file in self.apart}
+        own = [first for first, part in theirs.items() if part.file is file and not part.is_import]
+        between = [top for top in self.tops if min(own) < top[2] < max(own) and top[2] not in theirs]
+        if any(not isinstance(top[0], IMPORTS) for top in between):
+            raise _Merged("the script does something while it is being imported")
+
+    def _lost(self, file: File) -> set[str]:
+        """What a file does not define any more."""
+        return {name for part in self._of(file) if part.after is None for name in part.names}
+
+    def _of(self, file: File) -> list[_Part]:
+        return [part for part in self.parts if part.file is file]
+
+    def _imported_from(self, file: File) -> set[str]:
+        """The names that other files, which are written apart, import from a file."""
+        places = [place for other in self.apart for place in self.gathered.places[other].values()]
+        named = [what for place in places for what in place.aliases.values()]
+        return {what.attribute or "" for what in named if what.module == file.path}
+
+    def _helpers(self, file: File) -> list[Top]:
+        """The functions that the conversion added, and that a file's definitions call."""
+        codes = [part.after[1] for part in self._of(file) if part.changed and part.after is not None]
+        added = [top for top in self.tops if isinstance(top[0], ast.FunctionDef) and bound_names(top[0]) <= self.new]
+        found: list[Top] = []
+        for code in codes:  # which grows
+            called = [top for top in added if top not in found and bound_names(top[0]) <= _scopes(code).used]
+            found += called
+            codes += [top[1] for top in called]
+        return [top for top in added if top in found]
+
+    def _imports(self, file: File) -> list[str]:
+        """The imports that a file needs for what the conversion has put into it.
+
+        Raises:
+            _Merged: it uses what only the script has, or a name that means something else there.
+        """
+        helpers = self._helpers(file)
+        for other in self.apart[: self.apart.index(file)]:
+            if any(top in helpers for top in self._helpers(other)):
+                raise _Merged(f"it uses what is added to {other.name}")
+        added = {name for top in helpers for name in bound_names(top[0])}
+        if several := {name for name in added if len(self._binding[name]) > 1}:
+            raise _Merged(f"it uses {min(several)}, which other code binds as well")
+        codes = [part.after[1] for part in self._of(file) if part.changed and part.after is not None]
+        used = {name for code in (*codes, *(top[1] for top in helpers)) for name in _scopes(code).used}
+        used -= added | file.scopes.bound
+        if other_things := (used | added) & _scopes(text.read(file.path).content).bound:
+            raise _Merged(f"{min(other_things)} is something else there")
+        return [code for name in sorted(used) if (code := self._import_of(name, file))]
+
+    def _import_of(self, name: str, file: File) -> str:
+        """The import of a name that a file does not bind; "" for a builtin.
+
+        Raises:
+            _Merged: only the script has it.
+        """
+        binding = self._binding.get(name, [])
+        if not binding and hasattr(builtins, name):
+            return ""
+        owners = {part.file for part in self.parts if name in part.names}
+        if owners and owners <= set(self.apart):
+            for stmt, place in self.gathered.places[file].items():
+                for alias, what in place.aliases.items():
+                    if self.gathered.file(what.module) in owners:
+                        return f"from {_module(stmt, alias, is_module=what.attribute is None)} import {name}"
+        only = binding[0] if len(binding) == 1 else None
+        if isinstance(only, ast.Import) or (isinstance(only, ast.ImportFrom) and not only.level):
+            aliases = [alias for alias in only.names if (alias.asname or alias.name.partition(".")[0]) == name]
+            if isinstance(only, ast.Import) and aliases:
+                return ast.unparse(ast.Import(aliases))
+            if isinstance(only, ast.ImportFrom) and aliases:
+                return ast.unparse(ast.ImportFrom(only.module, aliases, 0))
+        raise _Merged(f"it uses {name}, which is part of the script")
+
+    @cached_property
+    def _binding(self) -> Mapping[str, Sequence[ast.stmt]]:
+        """The statements of the converted text that bind each name in its module."""
+        found: dict[str, list[ast.stmt]] = {}
+        for stmt, code, _, _ in self.tops:
+            for name in _scopes(code).bound:
+                found.setdefault(name, []).append(stmt)
+        return found
+
+    def contents(self, file: File) -> bytes:
+        """What a file that is written apart contains."""
+        if not any(part.changed for part in self._of(file)):
+            return file.path.read_bytes()
+        tree = Tree(self._edited(file))
+        edits = Edits(Source(tree, DEFAULT_LINE_LENGTH))
+        add_imports(tree.root, edits, *self._imports(file))
+        return text.read(file.path).encode(edits.apply()[0])
+
+    def _edited(self, file: File) -> str:
+        """The text of a file, with its definitions as the conversion left them and what they call above them."""
+        content = text.read(file.path).content
+        lines, helpers = ast_lines(content), self._helpers(file)
+        new: dict[_Part, str] = {part: part.after[1] if part.after is not None else "" for part in self._of(file)}
+        changed = [part for part in new if part.changed]
+        if helpers:
+            called = {name for helper in helpers for name in bound_names(helper[0])}
+            first = next(part for part in changed if called & _scopes(new[part]).used)
+            new[first] = "\n\n\n".join([*(helper[1].rstrip() for helper in helpers), new[first]])
+        for part in sorted(changed, key=lambda part: -part.first):
+            last = part.last
+            while part.after is None and last < len(lines) and not lines[last].strip():
+                last += 1
+            lines[part.first - 1 : last] = ast_lines(text.with_line_ends_of(content, new[part]))
+        return "".join(lines)
+
+    def script(self, width: int) -> str:
+        """The script, which imports what the other files define."""
+        if not self.apart:
+            return self.converted
+        name, lines = self.gathered.script.name, ast_lines(self.converted)
+        of = {
+            part.after[2]: (part.file.name, part.first) for part in self.parts if part.after and part.file in self.apart
+        }
+        of |= {top[2]: (file.name, 1) for file in self.apart for top in self._helpers(file)}
+        tagged, below = list[tuple[str, str, int]](), 0
+        for _, _, first, last in self.tops:
+            tagged += [(line, *of.get(first, (name, first + 1))) for line in lines[below:last]]
+            below = last
+        tagged += [(line, name, 1) for line in lines[below:]]
+        modules = {file: module_name(self.gathered, file) for file in self.apart}
+        lost = {(file, name) for file in self.apart for name in self._lost(file)}
+        staying = Staying(self.gathered, tagged, modules, {}, lost)
+        return "".join(line for line, _ in staying.written(self.converted, width))
+
+
+def _parts(tops: Sequence[Top], one: OneFile) -> Iterator[_Part]:
+    """The statements of the one text that are from other files than the script, and what became of them."""
+    files, lines = {file.name: file for file in one.gathered.files}, one.lines
+    before = [top for top in top_level(one.text) if lines[top[2]][1] in files]
+    after: dict[int, Top] = {}
+    open_ = list(tops)
+    for is_same in (_is_the_same, _defines_the_same):
+        for old in (top for top in before if top[2] not in after):
+            new = next((top for top in open_ if is_same(top, old)), None)
+            if new is not None:
+                open_.remove(new)
+                after[old[2]] = new
+    for old in before:
+        _, name, first = lines[old[2]]
+        yield _Part(files[name], first, lines[old[3] - 1][2], old, after.get(old[2]))
+
+
+def _is_the_same(new: Top, old: Top) -> bool:
+    """Whether two statements have the same text."""
+    return new[1] == old[1]
+
+
+def _defines_the_same(new: Top, old: Top) -> bool:
+    """Whether two statements, of which none is an import, define the same names in the same way."""
+    kind, names = type(new[0]), bound_names(new[0])
+    return kind is type(old[0]) and kind not in IMPORTS and bool(names) and names == bound_names(old[0])
+
+
+def _module(stmt: ast.Import | ast.ImportFrom, alias: ast.alias, *, is_module: bool) -> str:
+    """The module that an alias of an import is, or is from, as the importing file names it."""
+    if isinstance(stmt, ast.Import):
+        return alias.name
+    return "." * stmt.level + ".".join([*([stmt.module] if stmt.module else []), *([alias.name] if is_module else [])])
