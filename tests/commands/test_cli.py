@@ -390,6 +390,7 @@ class TestReport:
         assert entry == {
             "script": str(script),
             "output": "out.py",
+            "others": [],
             "converted": True,
             "failure": None,
             "stale": None,

@@ -100,7 +100,7 @@ def write_together(
     """
     for target, data in files.items():
         if not force and target.is_file():
-            _check_replaceable(target, data, diff_shows=target == script)
+            _check_replaceable(Path(os.path.realpath(target)), data, diff_shows=target == script)
     new = [target for target in files if not target.exists()]
     try:
         for target, data in files.items():

@@ -215,12 +215,12 @@ def _result_as_json(result: Result) -> dict[str, Any]:
     return {
         "script": result.script,
         "output": result.output,
+        "others": [str(path) for path in result.others] if result.done else [],
         "converted": result.done,
         "failure": result.failure,
         "stale": result.stale,
         "headlines": list(result.conversion.headlines) if result.done else [],
         "gone": list(result.conversion.gone) if result.done else [],
-        "others": [str(path) for path in result.others] if result.done else [],
         "transforms": [_step_as_json(s, original) for s in result.conversion.steps],
         "diagnostics": [diagnostic_as_json(d, original) for d in result.conversion.diagnostics],
         "not_looked_into": result.not_looked_into if result.done else [],
