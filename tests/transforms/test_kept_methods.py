@@ -1,9 +1,8 @@
 """Methods that are replaced: another name for one, or a function that does what torch's does, goes on as before."""
 
 import pytest
+from cases import converted_by
 from scripts import script
-
-from transformer import convert
 
 MIDWAY = "if iteration == 2:\n    {}"
 MOCK = "from unittest import mock"
@@ -28,7 +27,8 @@ ACT = "get_action_and_value"
 
 def applied(line: str, *, functions: str = "", imports: str = "", where: str = "head") -> set[str]:
     made = {"functions": functions, "third_party": imports, where: line}
-    return {step.transform.name for step in convert(script(made)).steps if step.applied}
+    asked = ("gae", "policy", "storage", "gae-hoist", "tensor-lr", "deferred-sync", "one-graph", "compile")
+    return {step.transform.name for step in converted_by(script(made), *asked).steps if step.applied}
 
 
 REPLACED = {

@@ -1,9 +1,9 @@
 """Whether a script may catch the error by which distributions reject their arguments."""
 
 import pytest
+from cases import converted_by
 from scripts import PARTS, script
 
-from transformer import convert
 from transformer.conversion.result import Applied
 
 ROLLOUT, MINIBATCH = PARTS["act"], PARTS["minibatch"]
@@ -11,7 +11,9 @@ ROLLOUT, MINIBATCH = PARTS["act"], PARTS["minibatch"]
 
 def told(parts: dict[str, str]) -> str:
     """What is said of distributions with a flag on."""
-    (step,) = [s for s in convert(script(parts)).steps if s.transform.name == "compile"]
+    (step,) = [
+        s for s in converted_by(script(parts), "policy", "one-graph", "compile").steps if s.transform.name == "compile"
+    ]
     assert isinstance(step.outcome, Applied), step.outcome
     return " ".join(step.outcome.notes)
 
