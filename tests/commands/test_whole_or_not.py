@@ -148,7 +148,7 @@ class TestSeveral:
         Path("folder.py").mkdir()
         result = run("nowhere.py", *three, "folder.py", "--output-dir", "out")
         assert result.exit_code == 2
-        assert "nowhere.py cannot be read: No such file" in result.stderr
+        assert "File 'nowhere.py' does not exist." in result.stderr
         assert "folder.py cannot be read: Is a directory" in result.stderr
         assert result.stderr.splitlines()[-1] == "2 converted, 1 refused, 2 failed"
         assert sorted(p.name for p in Path("out").iterdir()) == ["a.py", "c.py"]

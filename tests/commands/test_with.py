@@ -112,6 +112,14 @@ class TestSeveralFiles:
         assert sorted(path.name for path in Path("out").iterdir()) == ["other.py", "train.py"]
         assert "class Agent" in Path("out/train.py").read_text()
 
+    def test_a_file_that_stays_is_copied(self) -> None:
+        Path("agent.py").write_text(f"{NETWORK}\n\nNAME = __name__\nprint(NAME)\n")
+        done = run(*self.WRITE)
+        assert done.exit_code == 0, done.output
+        assert "agent.py stays as it is: `__name__` is specific" in " ".join(done.stdout.split())
+        assert header.without(Path("out/agent.py").read_text()) == Path("agent.py").read_text()
+        assert "from agent import Agent" in Path("out/train.py").read_text()
+
     def test_what_is_part_of_the_script_is_said(self) -> None:
         Path("lib").mkdir()
         Path("lib/train.py").write_text(Path("train.py").read_text())

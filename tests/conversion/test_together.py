@@ -863,7 +863,7 @@ class TestExecuted:
         own = train.replace("print(sorted(vars(a).items()))", "print(a.x)")
         one = join(tmp_path, {"train.py": CHANGES + own, "agent.py": agent})
         assert one.staying is not None
-        assert "`exec` is specific to" in one.staying.note
+        assert "`exec` is specific to" in one.staying.note(found=False)
 
 
 class TestConversion:

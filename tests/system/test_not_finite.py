@@ -1,4 +1,4 @@
-"""A policy that is no longer finite: the original stops at once, a conversion at the next iteration."""
+"""A policy that is no longer finite: the original stops at once, a conversion at the next rollout."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scripts import PARTS, QUICK_COMPILE, script
 from transformer import convert
 
 BROKEN = 2  # the iteration whose update breaks the policy
-FINITE = re.compile(r"^ *# Distributions check nothing then.*\n *if .*isfinite.*\n *raise .*\n", re.MULTILINE)
+FINITE = re.compile(r"^ *# Compiled distributions check nothing.*\n *if .*isfinite.*\n *raise .*\n", re.MULTILINE)
 REPORT = 'print("iteration", iteration)'
 
 WAYS = {

@@ -2,14 +2,17 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+import torch
 from cases import FLAGS, NAMED, NoOp, Rewrite, alone, converted_by, turn
 from golden import converted
 from scripts import PARTS, QUICK_COMPILE, edited, script
 
 from transformer import Applied, Skipped, convert
+from transformer.syntax.templates import render
 
 CHECKS = """\
     # Checking a distribution's arguments reads tensors on the host, which no graph holds
@@ -41,10 +44,11 @@ def compiled(*functions: str, steady: bool = False, checks: str = CHECKS) -> str
 
 FINITE = """\
 # Compiled distributions check nothing, and would continue with parameters that are NaN
-if args.compile and not torch.stack([p.isfinite().all() for p in agent.parameters()]).all():
+if args.compile and not all(p.isfinite().all() for p in agent.parameters() if p.requires_grad):
     raise ValueError("the parameters of agent are no longer finite")
 """
-NOTED = ("if agent becomes NaN, the script stops when the next iteration begins",)
+CHECKED = f"{FINITE}\n<rollout>"
+NOTED = ("if agent becomes NaN, the script stops when the next rollout begins",)
 
 PLAIN = {"metrics": "", "report": "print(iteration, global_step)"}
 UPDATE = {
@@ -63,7 +67,7 @@ REWRITES = [
     Rewrite(
         "the policy",
         {},
-        {**NAMED, **alone("the policy"), "before_loop": compiled("policy") + "\n", "head": FINITE},
+        {**NAMED, **alone("the policy"), "before_loop": compiled("policy") + "\n", "collect": CHECKED},
         NOTED,
         also=("policy",),
         brief="--compile: torch.compile of the policy alone, seldom faster",
@@ -86,7 +90,7 @@ REWRITES = [
             "functions": UPDATE["functions"].replace("update", "update_1"),
             "learn": UPDATE["learn"].replace("update", "update_1"),
             "before_loop": compiled("policy_1", "update_1") + "\n",
-            "head": FINITE,
+            "collect": CHECKED,
         },
         NOTED,
         also=("policy", "update"),
@@ -550,3 +554,19 @@ def test_a_parameter_that_no_loss_depends_on_ends_the_graph_once(optimizer: str,
     _, anew, after = log.partition("Recompiling function update in")
     assert anew
     assert "raph break" not in after, "in the first minibatch alone"
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_only_trained_parameters_stop_the_script(frozen: bool) -> None:
+    network = torch.nn.Linear(2, 2)
+    network.limit = torch.nn.Parameter(torch.tensor(float("inf")), requires_grad=not frozen)
+    code = render("finite", flag="True", network="network")
+    with nullcontext() if frozen else pytest.raises(ValueError, match="no longer finite"):
+        exec(code, {"network": network})
+
+
+def test_what_repairs_a_network_stands_above_the_check() -> None:
+    repair = "if any(torch.isnan(p).any() for p in agent.parameters()):\n    agent.load_state_dict(good)"
+    for place in ("head", "anneal"):
+        source = converted_by(script({place: repair}), "policy", "compile").source
+        assert source.index("isnan") < source.index("isfinite") < source.index("policy(next_obs)")

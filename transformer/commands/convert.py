@@ -148,6 +148,9 @@ def _convert_one(script: str, target: Path | None, converted: Converted, put: Pu
     name = "<stdin>" if path is None else script
     try:
         original, conversion = converted()
+    except FileNotFoundError as error:
+        missing = name if error.filename is None else error.filename
+        return Result(name, Conversion(""), failure=f"File '{missing}' does not exist.")
     except OSError as error:
         return Result(name, Conversion(""), failure=f"{name} cannot be read: {error.strerror or error}")
     if not conversion.converted:

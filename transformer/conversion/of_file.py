@@ -119,7 +119,7 @@ def _merging(script: text.Text, one: OneFile, *, separately: bool) -> Step:
     notes = [f"From {', '.join(one.files)}."] if one.files else []
     notes += one.notes
     if one.staying is not None:
-        notes.append(one.staying.note)
+        notes.append(one.staying.note(found=separately))
     brief = "" if one.files else "what other files define is imported by its name"
     brief = "definitions of other files are converted, too" if separately and one.files else brief
     return Step(ONE_FILE, Applied(tuple(notes), brief), script.content, one.text)

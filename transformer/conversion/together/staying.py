@@ -116,13 +116,13 @@ class Staying:
         """The files."""
         return tuple(file.path for file in self.modules)
 
-    @property
-    def note(self) -> str:
-        """What a reader should know: which files stay, and why."""
+    def note(self, *, found: bool) -> str:
+        """What a reader should know: which files stay, and why; `found`: they are written beside the result."""
         stay = "stays as it is" if len(self.modules) == 1 else "stay as they are"
+        stay += "" if found else ", and must be found where the result runs"
         whys = dict.fromkeys(_told(why) for why in self._reasons.values())
         names = ", ".join(file.name for file in self.modules)
-        return f"{names} {stay}, and must be found where the result runs: {'; '.join(whys)}."
+        return f"{names} {stay}: {'; '.join(whys)}."
 
     def changed(self, text: str) -> str | None:
         """Why a state of the script must not be: it changes what is in a staying file."""

@@ -35,6 +35,7 @@ from transformer.syntax.tree import Tree
 from transformer.transforms.base import ALL, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.compiling.capturable import sets_up_rates
 from transformer.transforms.compiling.flags import reword
+from transformer.transforms.gathering.only_calls import trains_once
 from transformer.values.device.graph_capture import Capture
 from transformer.values.device.python_counters import counted
 from transformer.values.effects.kept_methods import reclassed, replaced_in_torch
@@ -54,7 +55,7 @@ INFO = TransformInfo(
         "to the policy and to update(), with all of torch.compile's guards, unless they are known to fail under it; "
         "to update() only if its loss reaches, in every minibatch, every parameter that it computes with. Guards are "
         "left out if the policy is a network of known modules of which training is known to change only the "
-        "parameters' values"
+        "parameters' values, and a process trains once"
     ),
     safety=(
         "Without --compile nothing changes. With it the same operations run fused, so results agree within rounding, "
@@ -133,10 +134,12 @@ def apply(state: State) -> Rewrite:
     # Several processes must agree to stop, and a loop whose turns are steps would check in each turn
     per_rollout = roles.kind == "on-policy" and not facts.in_turns and "distribute" not in facts.asked.transforms
     if computing is None and checks and per_rollout and network in roles.modules:
-        edits.before(roles.outermost.body[0], render("finite", flag=flag, network=network))
+        acts = _first_acting(roles)
+        apart = "" if acts is roles.outermost.body[0] else "\n"
+        edits.before(acts, apart + render("finite", flag=flag, network=network))
         notes.append(
             f"with a flag on, distributions raise no error for NaN: if {network} becomes NaN, the script stops when "
-            "the next iteration begins, and not at once"
+            "the next rollout begins, and not at once"
         )
     elif computing is None and checks:
         notes.append("with a flag on, distributions raise no error for NaN: if a network becomes NaN, training goes on")
@@ -146,16 +149,17 @@ def apply(state: State) -> Rewrite:
         first = min(floating, key=lambda d: d.lineno)
         edits.before(first, render("present_rates", present_rates=present), gap=1 if first.col_offset else 2)
     acting = facts.act or facts.policy
+    known = bool(acting) and _policy_is_known(roles) and trains_once(roles)  # another training has another network
     code = render(
         "compile",
         policy=acting,  # called in each step; the other is called once per rollout
-        steady=_policy_is_known(roles) and _policy_is_steady(roles),
+        steady=known and _policy_is_steady(roles),
         functions=functions,
         kept=kept,
         options=options,
         checked=rates is None and computing is None and checks,
         gpu=facts.asked.target != "cpu",
-        known=_policy_is_known(roles),
+        known=known,
         present_rates=present,
         floating=facts.present_rates,
         draws=_may_draw(roles, functions),
@@ -183,6 +187,14 @@ def apply(state: State) -> Rewrite:
         recommended=trained,
         headlines=tuple(eager),
     )
+
+
+def _first_acting(roles: Roles) -> ast.stmt:
+    """The first statement of the training loop that chooses actions; what stands above it may repair a network."""
+    facts, body = roles.history, roles.outermost.body
+    names = {name for name in (facts.act, facts.policy, facts.policy_target) if name}
+    acting = (s for s in body if any(isinstance(n, ast.Call) and unparse(n.func) in names for n in roles.reached([s])))
+    return next(acting, body[0])
 
 
 def stays_eager(roles: Roles, update: ast.FunctionDef, passes: int) -> str | None:

@@ -6,11 +6,14 @@ import ast
 from collections.abc import Collection, Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
+from itertools import takewhile
+from operator import is_not
 from typing import TypeGuard
 
 from transformer.dataflow.access import free_names, scope_access
 from transformer.dataflow.name_lookups import looks_at_methods, looks_up_names, texts_of
+from transformer.dataflow.variables import COMPREHENSIONS
 from transformer.facts.libraries import module_methods
 from transformer.facts.lookups import ANSWERING, lookups
 from transformer.facts.python import decorators
@@ -109,6 +112,21 @@ def only_calls(
         elif isinstance(owner, (ast.Module, ast.FunctionDef)):
             found[function] = OnlyCall(call, function, None)
     return found
+
+
+def trains_once(roles: Roles) -> bool:
+    """Whether a process trains only once: each function around the training is called once, and not in a loop."""
+    tree, scope = roles.tree, roles.scope
+    calls = only_calls(roles, by_name=False) if isinstance(scope, ast.FunctionDef) else {}
+    while isinstance(scope, ast.FunctionDef):
+        only = calls.pop(scope, None)
+        if only is None or scope.decorator_list:  # which may call it again
+            return False
+        scope = tree.scope_of(only.call)
+        around = takewhile(partial(is_not, scope), tree.ancestors(only.call))
+        if any(isinstance(node, (ast.For, ast.While, ast.ClassDef, ast.Lambda, *COMPREHENSIONS)) for node in around):
+            return False
+    return isinstance(scope, ast.Module)
 
 
 def looks_at_methods_of(roles: Roles, cls: ast.ClassDef, *, by_name: bool = False) -> ast.AST | None:
