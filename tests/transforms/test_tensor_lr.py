@@ -720,3 +720,29 @@ def test_a_state_may_be_kept_while_the_rate_never_changes(kept: str, annealed: b
     assert (step.outcome.kind, "while the rate changes" in step.outcome.reason) == (
         ("left as it was", True) if annealed else ("not needed", False)
     )
+
+
+HELPERS = {
+    "reads": ("def rate_of(opt):\n    return opt.param_groups[0]['lr']\n\n\n", "float(opt.param_groups[0]['lr'])"),
+    "prints": (
+        "def rate_of(opt):\n    print(opt.param_groups[0]['lr'])\n\n\n",
+        "print(float(opt.param_groups[0]['lr']))",
+    ),
+}
+
+
+@pytest.mark.parametrize("helper", HELPERS)
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_a_helper_that_is_called_several_times(helper: str, times: int) -> None:
+    defined, after = HELPERS[helper]
+    parts = {"functions": defined, "head": "rate_of(optimizer)\n" * times}
+    source = converted_by(script(parts), "tensor-lr").source
+    assert source.count(after) == 1
+    assert "float(float(" not in source
+
+
+def test_a_helper_that_sets_the_rate_several_times() -> None:
+    defined = "def anneal(opt, value):\n    opt.param_groups[0]['lr'] = value\n\n\n"
+    parts = {"functions": defined, "anneal": "anneal(optimizer, 0.1 / iteration)\nanneal(optimizer, 0.2 / iteration)"}
+    source = converted_by(script(parts), "tensor-lr").source
+    assert source.count(".fill_(") == 1

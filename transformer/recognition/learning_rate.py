@@ -342,9 +342,10 @@ class RateUses:
         self.kept_state = inner.kept_state or self.kept_state
         if rebound or inner.shown:
             self.obstacle = f"line {where.lineno} gives the optimizer another name, whose uses are not understood"
-        self.others += [*inner.writes, *inner.others]
-        self.reads += inner.reads
-        self.formatted += inner.formatted
+        # A function that is called twice is followed twice
+        self.others += [write for write in (*inner.writes, *inner.others) if write not in self.others]
+        self.reads += [read for read in inner.reads if read not in self.reads]
+        self.formatted += [read for read in inner.formatted if read not in self.formatted]
         self.scheduled |= inner.scheduled
         if inner.loads and isinstance(where, ast.Call):
             self._note_load(where)

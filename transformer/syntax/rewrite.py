@@ -179,7 +179,7 @@ class Edits:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._expressions: dict[ast.stmt, list[tuple[ast.expr, str]]] = {}
+        self._expressions: dict[ast.stmt, dict[ast.expr, str]] = {}
         self._replaced: dict[ast.stmt, list[Line]] = {}
         self._before: dict[ast.stmt, list[Line]] = {}
         self._after: dict[ast.stmt, list[Line]] = {}
@@ -193,8 +193,8 @@ class Edits:
         return any((self._expressions, self._reworded, self._replaced, self._before, self._after))
 
     def substitute(self, node: ast.expr, text: str) -> None:
-        """Replace an expression by source text."""
-        self._expressions.setdefault(self._source.tree.statement(node), []).append((node, text))
+        """Replace an expression by source text; what is replaced twice has the later text."""
+        self._expressions.setdefault(self._source.tree.statement(node), {})[node] = text
         self._emitted.append(text)
 
     def emits(self, text: str) -> bool:
@@ -488,7 +488,7 @@ class _Rebuild:
         if not edits and text is None:
             return line
         if text is None:
-            text, old = self._source.tree.splice(stmt, edits or ()), self._source.tree.text(stmt)
+            text, old = self._source.tree.splice(stmt, (edits or {}).items()), self._source.tree.text(stmt)
             too_long = any(stmt.col_offset + len(part) > self._source.width for part in text.split("\n"))
             if too_long or "\n" in old:
                 codes = (text, joined(text), old, joined(old))
@@ -507,7 +507,7 @@ class _Rebuild:
         changes: dict[str, Any] = {}
         stmt = self._stmt_of.get(node)
         if stmt is not None and stmt in self._edits._expressions:
-            changes |= self._header(stmt, self._edits._expressions[stmt], node)
+            changes |= self._header(stmt, [*self._edits._expressions[stmt].items()], node)
         if isinstance(getattr(node, "body", None), cst.BaseSuite):
             changes["body"] = self._suite(node.body)
         for name in ("orelse", "finalbody"):
