@@ -159,6 +159,12 @@ class World:
         found = self.of(node)
         return not self._code.gave_up and bool(found) and all(map(self.is_module_object, found))
 
+    def may_be_module(self, node: ast.expr) -> bool:
+        """Whether an expression may be such a module."""
+        found = self.of(node)
+        found = found | self._escaped if UNKNOWN in found else found
+        return self._code.gave_up or any(map(self.is_module_object, found - {UNKNOWN}))
+
     def is_module_object(self, thing: Thing) -> bool:
         """Whether an object is such a module."""
         return self._code.is_module_object(thing)
