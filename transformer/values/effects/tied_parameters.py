@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from transformer.facts.libraries import module_methods
 from transformer.facts.lookups import SETS
 from transformer.facts.python import WRITES
 from transformer.recognition.attribute_setting import SETTERS
@@ -17,9 +18,7 @@ from transformer.syntax.query import last_written, walk
 from transformer.values.effects.objects import UNKNOWN, Thing
 from transformer.values.effects.world import World
 
-OF_ITSELF = ("grad", "data", "requires_grad")
-"""Attributes of a parameter that make no other one of it."""
-ADDING = WRITES | {"add_module", "register_module", "register_parameter"}
+ADDING = WRITES | module_methods(sets=("parts", "parameters"))
 """Methods of modules, and of their dictionaries, that give them further ones."""
 
 
@@ -39,7 +38,7 @@ def tied(roles: Roles) -> ast.expr | None:
 def _given(roles: Roles, node: ast.expr) -> tuple[ast.expr, Sequence[ast.expr]] | None:
     """The object that a node gives something, and what; nothing of that if it is not known."""
     if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Store):
-        if isinstance(node, ast.Attribute) and node.attr in OF_ITSELF:
+        if isinstance(node, ast.Attribute) and node.attr in ("grad", "data", "requires_grad"):
             return None
         value = roles.tree.assigned.get(node)
         return node.value, [] if value is None else [value]
