@@ -68,7 +68,7 @@ def line_up(
     if rungs:
         asked = {"precision": True} if precision else {}
         source = _converted_source(original, converted, **asked)
-        if precision and PRECISION not in find_flags(source).by_use:
+        if precision and PRECISION not in find_flags(original.whole(source)).by_use:
             raise CannotBench("--precision: the script has no such flag; `lean-convert --precision -v` says why")
         contenders += _rungs(original, source, rungs)
         contenders += _in_other_arithmetic(original, source, rungs)
@@ -85,7 +85,7 @@ def line_up(
 
 def _in_other_arithmetic(original: Run, source: str, rungs: Sequence[str]) -> Iterator[Contender]:
     """The modes in each precision except float32, if the script has an option for it; TF32 only on CUDA."""
-    option = find_flags(source).by_use.get(PRECISION)
+    option = find_flags(original.whole(source)).by_use.get(PRECISION)
     for precision in PRECISIONS if option is not None else ():
         run = replace(original, args=(*original.args, str(option), precision))
         for rung in _rungs(run, source, rungs):
@@ -99,7 +99,7 @@ def _with_workers(original: Run, source: str, rungs: Sequence[str], numbers: Seq
     Raises:
         CannotBench: the script has no option for them.
     """
-    option = find_flags(source).by_use.get(WORKERS)
+    option = find_flags(original.whole(source)).by_use.get(WORKERS)
     if option is None:
         raise CannotBench("--env-workers: the converted script has no such flag; `lean-convert --workers -v` says why")
     for number in numbers:
@@ -109,7 +109,7 @@ def _with_workers(original: Run, source: str, rungs: Sequence[str], numbers: Seq
 
 
 def _rungs(original: Run, source: str, rungs: Sequence[str]) -> Iterator[Contender]:
-    flags = find_flags(source)
+    flags = find_flags(original.whole(source))
     for rung in (r for r in RUNGS if r in rungs):
         wanted = () if rung == FLAGS_OFF else rung.split(" + ")
         options = flags.options(wanted)

@@ -232,8 +232,11 @@ def places_of(run: Run) -> Places:
         OSError: it cannot be read.
     """
     try:
+        modules = [] if run.source is None else [*run.own_modules(run.source).values()]
         if run.source is None and run.together:
             places = find_places_together(run.script, run.together)
+        elif modules and run.place is not None:
+            places = find_places_together(run.place, modules)
         else:
             places = find_places(run.source if run.source is not None else text.read(run.script).content)
     except (SyntaxError, ValueError, text.NotText) as error:

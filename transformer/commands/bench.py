@@ -184,7 +184,7 @@ def bench(
     limit = Length.seconds if seconds is None and iterations is None else seconds
     length = Length(burn_in or Length.burnin, iterations, limit, turns)
     wanted = [mode for mode in modes or RUNGS if mode != NONE]
-    run = Run(original, script_args(ctx), python=python, timeout=timeout, together=together)
+    run = Run(original, script_args(ctx), python=python, timeout=timeout, together=together, place=converted)
     bars = Bars(screen(to_stderr=True))
     with terminated_like_interrupted(), bars:
         try:

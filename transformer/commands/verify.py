@@ -175,6 +175,7 @@ def verify(
     asked = Run(original, args, python=python, timeout=timeout, processes=nproc, together=tuple(together))
     if converted is not None:
         _check_source(original, converted)
+        asked = replace(asked, place=converted)
     bars = CheckBars(screen(to_stderr=True), screen(to_stderr=form == "json"))
     with terminated_like_interrupted(), bars, served(asked, jobs) as run:
         try:
@@ -290,7 +291,7 @@ def _prefixes(conversion: Conversion) -> Iterator[tuple[str, str]]:
 
 def _by_seed(task: Task, verification: Verification, seeds: int, bars: CheckBars) -> SeedsResult:
     """Compare whole training runs with all flags that can be used here."""
-    flags = find_flags(task.converted)
+    flags = find_flags(task.whole)
     checks = ("compile", "cudagraphs") if verification.original.versions["cuda"] else ("compile",)
     options = flags.options(checks)
     if options is None:

@@ -46,6 +46,12 @@ def reached_files(script: Path, source: bytes) -> dict[Path, bytes]:
     return found
 
 
+def own_modules(script: Path, source: bytes) -> dict[Path, Path]:
+    """The modules in a script's folder, or below, that it imports: each by its path relative to that folder."""
+    folder = script.resolve().parent
+    return {file.relative_to(folder): file for file in reached_files(script, source) if file.is_relative_to(folder)}
+
+
 def is_never_needed(folder: str, script: Path, source: bytes) -> bool:
     """Whether all local imports are found in the script's folder, and a folder that is searched last has no others.
 

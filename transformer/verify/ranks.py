@@ -120,7 +120,7 @@ class _Ranks:
         script = self._task.original.script
         before = self._task.original.source or script.read_text(encoding="utf-8")
         recording = self._record(name, 1)
-        recording = without_options(recording, added_options(before, self._task.converted, script), on=False)
+        recording = without_options(recording, added_options(before, self._task.whole, script), on=False)
         return recorded_check(name, self._original, recording, compare(self._original, recording))
 
     def _alike(self, name: str) -> Check:
@@ -144,7 +144,7 @@ class _Ranks:
 
     def _uncompiled(self, name: str) -> Check:
         """Compare flags on, with nothing compiled, with flags off."""
-        options = find_flags(self._task.converted).options(["compile"])
+        options = find_flags(self._task.whole).options(["compile"])
         if options is None or self._processes == 1:
             return Check(name, "not run", reason="the converted script has no flag for it, or one rank is one process")
         recording = training_alone(self._record(name, self._processes, options, uncompiled=True))
@@ -153,7 +153,7 @@ class _Ranks:
 
     def _compare_compiled(self, name: str) -> Check:
         """Compare compiled functions with eager ones in all processes."""
-        options = find_flags(self._task.converted).options(["compile"])
+        options = find_flags(self._task.whole).options(["compile"])
         if options is None:
             return Check(name, "not run", reason="the converted script has no flag for it")
         args = (*self._run.args, *options)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from transformer.conversion.imported_files import own_modules
 from transformer.syntax.text import NotText, decode
 from transformer.verify.harness import NOT_EMULATED
 from transformer.verify.server import FIXED, HARNESS, Forked, Server, may_fork
@@ -64,6 +65,19 @@ class Run:
     """When set, ends this run and all copies made by `replace`."""
     together: tuple[Path, ...] = ()
     """Files that the script imports and that are converted with it: some of what is looked for in it may be in them."""
+    place: Path | None = None
+    """The file of the text that is run under the script's name: modules in its folder hide those in the script's."""
+
+    def own_modules(self, source: str) -> dict[Path, Path]:
+        """The modules that a text imports from the folder of its file: each by its path there."""
+        if self.place is None or self.place.resolve().parent == self.script.resolve().parent:
+            return {}
+        return own_modules(self.place, source.encode())
+
+    def whole(self, source: str) -> str:
+        """A text to run under the script's name, followed by those of its own modules."""
+        modules = self.own_modules(source).values()
+        return "\n".join([source, *(decode(file.read_bytes()).content for file in modules)])
 
     @contextmanager
     def under_harness(
@@ -115,6 +129,8 @@ class Run:
     def _can_be_forked(self, scratch: Scratch) -> bool:
         server = self.server
         if server is None or self.processes is not None or server.python != self.python:
+            return False
+        if self.source is not None and self.own_modules(self.source):
             return False
         if server.variables != self.environment:
             return False
@@ -173,9 +189,8 @@ class Scratch:
         data = run.script.read_bytes()
         if run.source is not None:
             data = decode(data).encode(run.source)
-        for beside in run.script.resolve().parent.iterdir():
-            if beside.name not in (run.script.name, "__pycache__"):
-                (self.root / "script" / beside.name).symlink_to(beside)
+        modules = {} if run.source is None else run.own_modules(run.source)
+        _link(self.root / "script", run.script.resolve().parent, modules, without=run.script.name)
         copy = self.root / "script" / run.script.name
         copy.write_bytes(data)
         path = self.root / "job.json"
@@ -199,6 +214,20 @@ class Scratch:
         if begins and len(lines) > _LAST_LINES:
             return "\n".join([_TRACEBACK, "  ...", *lines[2 - _LAST_LINES :]])
         return "\n".join(lines[-_LAST_LINES:])
+
+
+def _link(into: Path, folder: Path, instead: Mapping[Path, Path], *, without: str = "") -> None:
+    """Link to what is in a folder, if it exists, except one file; `instead` names the files that others hide."""
+    present = {path.name: path for path in folder.iterdir()} if folder.is_dir() else {}
+    for name in sorted({*present, *(path.parts[0] for path in instead)} - {without, "__pycache__"}):
+        inside = {path.relative_to(name): file for path, file in instead.items() if path.parts[0] == name}
+        if Path() in inside:
+            (into / name).symlink_to(inside[Path()])
+        elif inside:
+            (into / name).mkdir()
+            _link(into / name, folder / name, inside)
+        else:
+            (into / name).symlink_to(present[name])
 
 
 @contextmanager

@@ -135,6 +135,11 @@ class Task:
     find_timed: bool = False
     """Whether to determine which scalars depend on time."""
 
+    @property
+    def whole(self) -> str:
+        """The text of the converted script and of its own modules."""
+        return self.original.whole(self.converted)
+
 
 @dataclass(frozen=True)
 class Arguments:
@@ -293,7 +298,7 @@ class _Checks:
     def _draws_otherwise(self) -> bool:
         served = any(step.permutations for step in self._usual.original.steps)
         original = self._task.original.source or text.read(self._task.original.script).content
-        return served and "randperm" in self._task.converted and "randperm" not in original
+        return served and "randperm" in self._task.whole and "randperm" not in original
 
     def _first_names(self) -> Sequence[str]:
         """The checks to start first: those before other arguments, which depend on the first run.
@@ -316,7 +321,7 @@ class _Checks:
         flags_on = next((check.recording for check in self._checks if check.name == FLAGS_ON), None)
         if COMPILED in self._check_names and others and flags_on is not None:
             usual, other = (sites_of([c.original]) for c in (self._usual, others[0]))
-            if changes_branch(self._task.converted, flags_on.handed or (), usual, other):
+            if changes_branch(self._task.whole, flags_on.handed or (), usual, other):
                 self._pending[COMPILED_OTHERS] = others[0].compiled_calls()
 
     def _usual_check(self, name: str) -> Pending:
@@ -391,7 +396,7 @@ class _Checks:
     def _other_names(self, suffix: str) -> list[str]:
         """The checks that compile nothing; with short episodes only the one with flags, if the script has any."""
         names = [FLAGS_OFF]
-        if any(flag in find_flags(self._task.converted).by_use for flag in FLAGS[COMPILED_GRAPHS]):
+        if any(flag in find_flags(self._task.whole).by_use for flag in FLAGS[COMPILED_GRAPHS]):
             names.append(FLAGS_ON)
         return names if suffix == OTHER_ARGUMENTS else names[-1:]
 
@@ -401,7 +406,7 @@ class _Checks:
         for name in self._other_names(others.suffix):
             begun = others.flags_off(name, self._task.converted) if name == FLAGS_OFF else others.with_flags(name)
             pending[with_end(name, others.suffix)] = begun
-        if others.suffix == SHORT_EPISODES and WORKERS in find_flags(self._task.converted).by_use:
+        if others.suffix == SHORT_EPISODES and WORKERS in find_flags(self._task.whole).by_use:
             pending[with_end(WORKERS, others.suffix)] = others.with_workers()
         return pending
 
@@ -417,7 +422,7 @@ class _Checks:
 
 def _check_names(task: Task) -> list[str]:
     """The checks to run, in order, with :data:`OTHER_ARGUMENTS` for those with other arguments."""
-    uses = find_flags(task.converted).by_use
+    uses = find_flags(task.whole).by_use
     upper = CHECKS[1 : CHECKS.index(task.up_to) + 1]
     names = [*(name for name, _ in task.prefixes), FLAGS_OFF]
     names += [WORKERS] if WORKERS in uses else []
@@ -497,7 +502,7 @@ class _Comparison:
 
     def with_workers(self) -> Pending:
         """The check of the converted script with its environments in worker processes."""
-        options = find_flags(self._task.converted).options([WORKERS]) or []
+        options = find_flags(self._task.whole).options([WORKERS]) or []
         run = replace(self.run, source=self._task.converted, args=(*self.run.args, *options, str(NUM_WORKERS)))
         recorded = self._recorded(WORKERS, run)
 
@@ -516,7 +521,7 @@ class _Comparison:
         With float32 forced, its bits must be the original's. Then the functions passed to torch.compile are compared
         with float32; they are compiled only if the check's name says so.
         """
-        precision, flags = name.rpartition("-")[2], find_flags(self._task.converted)
+        precision, flags = name.rpartition("-")[2], find_flags(self._task.whole)
         options = flags.options(["compile"])
         if options is None:
             return _not_run(name, "the converted script has no --compile")
@@ -543,7 +548,7 @@ class _Comparison:
 
         What CUDA would refuse fails; what the emulation lacks does not.
         """
-        flags = find_flags(self._task.converted)
+        flags = find_flags(self._task.whole)
         wanted = FLAGS[name]
         if name in EAGER and "compile" not in flags.by_use:
             wanted = wanted[1:] or wanted  # all flags that there are
@@ -571,7 +576,7 @@ class _Comparison:
 
     def compiled_calls(self) -> Pending:
         """The check of compiled functions, call by call, without logs, which show the rounding of longer steps."""
-        options = find_flags(self._task.converted).options(FLAGS[COMPILED]) or []
+        options = find_flags(self._task.whole).options(FLAGS[COMPILED]) or []
         run = replace(self.run, source=self._task.converted, args=(*self.run.args, *options))
         lockstep = self._lockstep(COMPILED, run)
 
@@ -667,9 +672,8 @@ class _Comparison:
                 converted = converted_run()
             except RunFailed as failure:
                 return self._crashed(name, failure)
-            converted = without_options(
-                converted, added_options(self._before, run.source or self._before, run.script), on=name in EAGER
-            )
+            source = self._before if run.source is None else run.whole(run.source)
+            converted = without_options(converted, added_options(self._before, source, run.script), on=name in EAGER)
             differences = compare(original, converted)
             if differences:
                 again = compare(original, self._record("original again", self.run, emulated=emulated))
@@ -701,7 +705,7 @@ class _Comparison:
             except RunFailed as failure:
                 return self._crashed(name, failure)
             other = other_run()
-            added = added_options(self._before, self._task.converted, self._task.original.script)
+            added = added_options(self._before, self._task.whole, self._task.original.script)
             logs = (replace(log, prints=lines_without_options(log.prints, added, on=True)) for log in lockstep.logs)
             runs = zip((original, *original.peers), (other, *other.peers), logs, strict=True)
             return lockstep_check(name, lockstep, [compare_first_log(*of_rank) for of_rank in runs])
