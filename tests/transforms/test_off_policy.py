@@ -319,6 +319,12 @@ def test_a_result_whose_graph_shows_is_not_detached(use: str, detached: bool) ->
     assert ("return loss\n" in f"{after}\n") != detached
 
 
+def test_an_attribute_of_this_name_that_no_tensor_has() -> None:
+    source = replay().replace("self.rows", "self.data")
+    assert "self.data = []" in source
+    assert "_foreach" in made("target-update", source)
+
+
 FREEZE = "for p in target_network.parameters():\n    p.requires_grad_(False)\n"
 
 

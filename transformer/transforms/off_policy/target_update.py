@@ -103,7 +103,8 @@ def apply(state: State) -> Rewrite:
     """
     tree, roles = state.tree, state.roles
     for node in tree.of(ast.Attribute):
-        if node.attr == "set_" or (node.attr == "data" and not isinstance(node.ctx, ast.Load)):
+        stored = node.attr == "data" and not isinstance(node.ctx, ast.Load)
+        if node.attr == "set_" or (stored and roles.get(World).may_be_tensor(node.value)):
             raise Skip(f"line {node.lineno} replaces a tensor's memory, so two networks may share it")
     if (where := state.history.other_precision) is not None:
         raise Skip(f"{where}, so a network may have parameters of another dtype than float32, and a copy would be cast")

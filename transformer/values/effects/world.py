@@ -165,6 +165,12 @@ class World:
         found = found | self._escaped if UNKNOWN in found else found
         return self._code.gave_up or any(map(self.is_module_object, found - {UNKNOWN}))
 
+    def may_be_tensor(self, node: ast.expr) -> bool:
+        """Whether an expression may be a tensor."""
+        found = self.of(node)
+        own = all(t.kind in ("instance", *python.CONTAINERS) and not self.is_module_object(t) for t in found)
+        return self._code.gave_up or not found or not own
+
     def is_module_object(self, thing: Thing) -> bool:
         """Whether an object is such a module."""
         return self._code.is_module_object(thing)
