@@ -16,6 +16,7 @@ from transformer.state import State
 from transformer.syntax.diagnostics import Diagnostic
 from transformer.syntax.query import statements, unparse
 from transformer.syntax.tree import Tree
+from transformer.values.effects.tied_parameters import tied
 from transformer.values.networks.uses import restructured, unsteady
 from transformer.values.tensor_environment import find_tensor_env
 
@@ -72,7 +73,9 @@ def recognise(state: State) -> State:
     changing, remade = (
         {n: state.recorded(why) for n, why in of.items()} for of in (unsteady(state.roles), restructured(state.roles))
     )
-    return state.knowing(replace(state.history, unsteady=changing, restructured=remade))
+    given = tied(state.roles)
+    part = None if given is None else state.recorded(f"line {given.lineno}")
+    return state.knowing(replace(state.history, unsteady=changing, restructured=remade, tied=part))
 
 
 def _is_other_precision(tree: Tree, node: ast.AST) -> bool:

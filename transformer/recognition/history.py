@@ -77,6 +77,8 @@ class History:
     """Networks of which more than the parameters' values may change, each with the reason."""
     restructured: Mapping[str, str] = field(default_factory=dict)
     """Networks whose parameters may be replaced or frozen during training, each with the reason."""
+    tied: str | None = None
+    """Where training may give a network a part that it has already."""
     policy: str | None = None
     """The name for the function that chooses the actions."""
     policy_target: str | None = None

@@ -40,7 +40,6 @@ from transformer.values.device.graph_capture import Capture
 from transformer.values.device.python_counters import counted
 from transformer.values.effects.kept_methods import reclassed, replaced_in_torch
 from transformer.values.effects.objects import UNKNOWN
-from transformer.values.effects.tied_parameters import tied
 from transformer.values.effects.world import World
 from transformer.values.minibatch import makes_sampler
 from transformer.values.networks.distributions import goes_on_checking, may_make
@@ -229,8 +228,8 @@ def stays_eager(roles: Roles, update: ast.FunctionDef, passes: int) -> str | Non
         return f"line {loop.lineno} goes through {name} row by row, and each length {anew}; compute on the whole tensor"
     if (scalar := _trained_in_float64(roles, update)) is not None:
         return f"line {scalar.lineno} trains a number in float64, of which compiled code has no gradient; use float32"
-    if (part := tied(roles)) is not None:
-        return f"line {part.lineno} may give a network a part that it has, and no guard notices; do so before training"
+    if (tying := roles.history.tied) is not None:
+        return f"{tying} may give a network a part that it has, and no guard notices; do so before training"
     if (missed := unreached(roles, update, computed_back)) is not None:  # what one-graph has traced, it has checked
         return f"{missed.why}, and compiled code makes zeros of a missing gradient; {missed.advice}"
     if passes > 1:

@@ -7,7 +7,6 @@ Compiled code takes the two for different ones, as they were when it was traced,
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
 
 from transformer.facts.libraries import module_methods
 from transformer.facts.lookups import SETS
@@ -15,7 +14,7 @@ from transformer.facts.python import WRITES
 from transformer.recognition.attribute_setting import SETTERS
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import last_written, walk
-from transformer.values.effects.objects import UNKNOWN, Thing
+from transformer.values.effects.objects import UNKNOWN
 from transformer.values.effects.world import World
 
 ADDING = WRITES | module_methods(sets=("parts", "parameters"))
@@ -23,49 +22,46 @@ ADDING = WRITES | module_methods(sets=("parts", "parameters"))
 
 
 def tied(roles: Roles) -> ast.expr | None:
-    """Where training may do that."""
+    """Where training may do that, other than where a network is made."""
     for node in roles.run_by_training:
         if isinstance(node, ast.expr) and (found := _given(roles, node)) is not None:
-            owner, values = found
-            fills = isinstance(node, ast.Subscript) or last_written(getattr(node, "func", node)) in ADDING
-            if fills and UNKNOWN in roles.get(World).of(owner):
-                continue  # most containers and dictionaries, of which nearly none is a network
-            if _may_be_network(roles, owner) and (not values or any(_may_be_there_already(roles, v) for v in values)):
+            owner, value = found
+            made = getattr(roles.tree.scope_of(node), "name", "") == "__init__"
+            if not made and _may_be_network(roles, owner, node) and _is_there_already(roles, value):
                 return node
     return None
 
 
-def _given(roles: Roles, node: ast.expr) -> tuple[ast.expr, Sequence[ast.expr]] | None:
-    """The object that a node gives something, and what; nothing of that if it is not known."""
+def _given(roles: Roles, node: ast.expr) -> tuple[ast.expr, ast.expr] | None:
+    """The object that a node gives something, and what."""
     if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Store):
         if isinstance(node, ast.Attribute) and node.attr in ("grad", "data", "requires_grad"):
             return None
-        value = roles.tree.assigned.get(node)
-        return node.value, [] if value is None else [value]
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        if node.func.attr in SETTERS:
-            return (node.args[0], node.args[1:]) if len(node.args) > 2 else (node.func.value, node.args)
-        return (node.func.value, node.args) if node.func.attr in ADDING else None
-    sets = isinstance(node, ast.Call) and last_written(node.func) in SETS and len(node.args) > 1
-    return (node.args[0], node.args[1:]) if isinstance(node, ast.Call) and sets else None
+        value = roles.tree.assigned.get(node)  # none of `x += y`, which makes no other name
+        return None if value is None else (node.value, value)
+    if not isinstance(node, ast.Call) or not node.args:
+        return None
+    if isinstance(node.func, ast.Attribute) and node.func.attr in ADDING:
+        return node.func.value, node.args[-1]
+    sets = last_written(node.func) in (*SETS, *SETTERS)
+    return (node.args[0], node.args[-1]) if sets else None
 
 
-def _may_be_network(roles: Roles, node: ast.expr) -> bool:
+def _may_be_network(roles: Roles, owner: ast.expr, node: ast.expr) -> bool:
     """Whether an object may be a module, or one's dictionary of parameters or modules."""
-    inner = isinstance(node, ast.Attribute) and node.attr in ("_parameters", "_modules", "__dict__")
-    return roles.get(World).may_be_module(node.value if isinstance(node, ast.Attribute) and inner else node)
+    world = roles.get(World)
+    if world.gave_up:  # only what is written so
+        return isinstance(node, ast.Attribute) and node.attr in ("weight", "bias")
+    if any(map(world.is_module_object, world.of(owner))):
+        return True
+    fills = isinstance(node, ast.Subscript) or last_written(getattr(node, "func", node)) in ADDING
+    return not fills and UNKNOWN in world.of(owner)  # most that are filled are lists and dictionaries
 
 
-def _may_be_there_already(roles: Roles, node: ast.expr) -> bool:
-    """Whether a value may be a module or a parameter that was not made here."""
-    world, made_here = roles.get(World), set(walk(node))
-    things = world.of(node)
-    if UNKNOWN in things or any(thing.node not in made_here and world.is_module_object(thing) for thing in things):
-        return UNKNOWN not in things or world.may_be_module(node)
-    return any(_may_be_parameter(roles, thing) for thing in things if thing.kind == "tensor")
-
-
-def _may_be_parameter(roles: Roles, tensor: Thing) -> bool:
-    """Whether a tensor is not known to be the result of a computation."""
-    made = roles.tree.qualified(tensor.node.func) if isinstance(tensor.node, ast.Call) else None
-    return not (made or "").startswith("torch.") or made == "torch.nn.Parameter"
+def _is_there_already(roles: Roles, value: ast.expr) -> bool:
+    """Whether a value may be a module or a parameter that was not made here, but found in a network."""
+    world, made_here = roles.get(World), set(walk(value))
+    found = (thing for thing in world.of(value) if thing.kind == "made")
+    return any(
+        thing.name == "torch" or (world.is_module_object(thing) and thing.node not in made_here) for thing in found
+    )

@@ -159,11 +159,10 @@ class World:
         found = self.of(node)
         return not self._code.gave_up and bool(found) and all(map(self.is_module_object, found))
 
-    def may_be_module(self, node: ast.expr) -> bool:
-        """Whether an expression may be such a module."""
-        found = self.of(node)
-        found = found | self._escaped if UNKNOWN in found else found
-        return self._code.gave_up or any(map(self.is_module_object, found - {UNKNOWN}))
+    @property
+    def gave_up(self) -> bool:
+        """Whether the script is too much for it, so that anything may be anything."""
+        return self._code.gave_up
 
     def may_be_tensor(self, node: ast.expr) -> bool:
         """Whether an expression may be a tensor."""
