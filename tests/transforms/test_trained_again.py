@@ -1,8 +1,14 @@
 """A process that trains several times: code compiled for one network is not used, without guards, for another."""
 
+from pathlib import Path
+
 import pytest
 from cases import converted_by
+from forking import python_forked
+from golden import FIXTURES
 from scripts import script
+
+from transformer import convert
 
 HEAD = "def train(args):"
 CALL = "train(parse_args())"
@@ -58,3 +64,35 @@ def test_a_process_that_may_train_again(calls: str) -> None:
 @pytest.mark.parametrize("decorator", ["@hydra.main()", "@repeated", "@functools.cache"])
 def test_a_decorator_may_call_it_again(decorator: str) -> None:
     assert guarded(CALL, head=f"{decorator}\n{HEAD}")
+
+
+NESTED = """\
+import functools, runpy, sys
+import torch
+
+def compile(function, **options):
+    assert not hasattr(function, "compiled"), "compiled around what was compiled before"
+    @functools.wraps(function)
+    def called(*args, **kwargs):
+        return function(*args, **kwargs)
+    called.compiled = True
+    return called
+
+torch.compile = compile
+script, sys.argv = sys.argv[1], sys.argv[1:]
+runpy.run_path(script, run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_method_of_a_class_is_not_compiled_around_itself(times: int, tmp_path: Path) -> None:
+    fixture = (FIXTURES / "acts_and_learns.py").read_text()
+    source = fixture.replace('if __name__ == "__main__":', "def main():") + "\n\nmain()\n" * times
+    conversion = convert(source)
+    assert "Agent.decide = torch.compile(" in conversion.source, conversion.diagnostics
+    assert ("inspect.unwrap(Agent.decide)" in conversion.source) == (times > 1)
+    (tmp_path / "nested.py").write_text(NESTED)
+    (tmp_path / "script.py").write_text(conversion.source)
+    args = ["--total-timesteps", "80", "--learning-starts", "70", "--compile"]
+    done = python_forked(tmp_path / "nested.py", "script.py", *args)
+    assert not done.returncode, done.stderr[-2000:]

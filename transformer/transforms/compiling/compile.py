@@ -149,7 +149,11 @@ def apply(state: State) -> Rewrite:
         first = min(floating, key=lambda d: d.lineno)
         edits.before(first, render("present_rates", present_rates=present), gap=1 if first.col_offset else 2)
     acting = facts.act or facts.policy
-    known = bool(acting) and _policy_is_known(roles) and trains_once(roles)  # another training has another network
+    once = bool(acting) and trains_once(roles)
+    known = once and _policy_is_known(roles)  # another training has another network
+    again = acting is not None and "." in acting and not once
+    if again:
+        add_imports(tree.root, edits, "import inspect")
     code = render(
         "compile",
         policy=acting,  # called in each step; the other is called once per rollout
@@ -160,6 +164,7 @@ def apply(state: State) -> Rewrite:
         checked=rates is None and computing is None and checks,
         gpu=facts.asked.target != "cpu",
         known=known,
+        again=again,
         present_rates=present,
         floating=facts.present_rates,
         draws=_may_draw(roles, functions),
