@@ -178,7 +178,7 @@ class _Division:
         """
         theirs = {part.after[2]: part for part in self.parts if part.after is not None and part.file in self.apart}
         own = [first for first, part in theirs.items() if part.file is file and not part.is_import]
-        between = [top for top in self.tops if min(own) < top[2] < max(own) and top[2] not in theirs]
+        between = [top for top in self.tops if own and min(own) < top[2] < max(own) and top[2] not in theirs]
         if any(not isinstance(top[0], IMPORTS) for top in between):
             raise _Merged("the script does something while it is being imported")
 
