@@ -7,7 +7,7 @@ from cases import FLAGS, NAMED, NoOp, Rewrite, alone, converted_by, turn
 from golden import CONVERTED as GOLDEN
 from golden import conversion_of
 from scripts import PARTS, edited, script
-from test_compile import CHECKS, FINITE, compiled
+from test_compile import CHECKED, CHECKS, compiled
 
 from transformer import Applied, Skipped
 
@@ -28,7 +28,7 @@ GREEDY = {"agent": edited("agent", "probs.sample()", "probs.logits.argmax(-1)")}
 POLICY = {
     **NAMED,
     **IMPORT,
-    "head": FINITE.replace("args.compile", "(args.compile or args.cudagraphs)"),
+    "collect": CHECKED.replace("args.compile", "(args.compile or args.cudagraphs)"),
     "before_loop": compiled("policy", steady=True) + captured("policy = CudaGraphModule(policy, warmup=20)") + "\n",
 }
 

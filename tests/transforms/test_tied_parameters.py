@@ -32,6 +32,7 @@ TIES = {
     "appended": "agent.actor.append(agent.critic[0])",
     "in the dictionary": "agent.actor[0]._parameters['weight'] = agent.critic[0].weight",
     "in a variable": "weight = agent.critic[0].weight\n    agent.actor[0].weight = weight",
+    "in a list": "agent.layers = [agent.critic[0], agent.actor[0]]",
     "of a list": "KEPT.append(agent.critic[0].weight)\n    agent.actor[0].weight = KEPT[0]",
 }
 BY_NAME = {
@@ -44,6 +45,8 @@ OTHERS = {
     "a gradient": "agent.actor[0].weight.grad = torch.zeros(8, 2)",
     "values": "agent.actor[0].weight.data = torch.zeros(8, 2)",
     "a number": "agent.count = 3",
+    "a list of numbers": "agent.sizes = [8, 8]",
+    "a new layer": "agent.more = nn.Linear(2, 2)",
     "a computed tensor": "agent.scale = torch.exp(torch.zeros(2))",
     "something else's": "args.network = agent.critic",
     "a list's": "KEPT.append(agent.critic)",

@@ -13,12 +13,18 @@ from transformer.facts.lookups import SETS
 from transformer.facts.python import WRITES
 from transformer.recognition.attribute_setting import SETTERS
 from transformer.recognition.roles import Roles
+from transformer.syntax.options import holds_options
 from transformer.syntax.query import last_written, walk
+from transformer.syntax.tree import Tree
 from transformer.values.effects.objects import UNKNOWN
 from transformer.values.effects.world import World
 
 ADDING = WRITES | module_methods(sets=("parts", "parameters"))
 """Methods of modules, and of their dictionaries, that give them further ones."""
+
+
+DEEP = 3
+"""The maximum number of names to follow."""
 
 
 def tied(roles: Roles) -> ast.expr | None:
@@ -27,9 +33,41 @@ def tied(roles: Roles) -> ast.expr | None:
         if isinstance(node, ast.expr) and (found := _given(roles, node)) is not None:
             owner, value = found
             made = getattr(roles.tree.scope_of(node), "name", "") == "__init__"
-            if not made and _may_be_network(roles, owner, node) and _is_there_already(roles, value):
+            plain = isinstance(node, ast.Subscript) and _is_plain(roles, owner)
+            if made or plain or _is_plain(roles, value) or _is_no_module(roles, owner):
+                continue  # as nearly always, which is known without asking World
+            if _may_be_network(roles, owner, node) and _is_there_already(roles, value):
                 return node
     return None
+
+
+def _is_plain(roles: Roles, value: ast.expr, depth: int = 0) -> bool:
+    """Whether a value is written as a number, a text or a computation: no part of a network, nor a list of parts."""
+    if isinstance(value, (ast.Constant, ast.BinOp, ast.UnaryOp, ast.Compare, ast.JoinedStr)):
+        return True
+    if isinstance(value, (ast.List, ast.Tuple)):
+        return all(_is_plain(roles, one, depth) for one in value.elts)
+    if isinstance(value, ast.IfExp):
+        return _is_plain(roles, value.body, depth) and _is_plain(roles, value.orelse, depth)
+    if isinstance(value, ast.Call):
+        name = roles.tree.qualified(value.func) or ""
+        computes = name.startswith(("torch.", "numpy.")) and not name.startswith("torch.nn.")
+        return computes or (isinstance(value.func, ast.Attribute) and _is_plain(roles, value.func.value, depth))
+    only = roles.only_value(value.id) if isinstance(value, ast.Name) and roles.is_ours(value) else None
+    return only is not None and depth < DEEP and _is_plain(roles, only, depth + 1)
+
+
+def _is_no_module(roles: Roles, owner: ast.expr) -> bool:
+    """Whether an object holds options, or is `self` of a class that is derived from none."""
+    tree, scope = roles.tree, roles.tree.scope_of(owner)
+    own = tree.class_of_self(owner, scope)
+    if own is not None:
+        return not any(b for cls in tree.lineage(own) for b in tree.bases(cls) if not _is_of_file(tree, b))
+    return isinstance(owner, ast.Name) and holds_options(tree, owner, scope)
+
+
+def _is_of_file(tree: Tree, base: ast.expr) -> bool:
+    return isinstance(base, ast.Name) and (base.id in tree.classes or base.id == "object")
 
 
 def _given(roles: Roles, node: ast.expr) -> tuple[ast.expr, ast.expr] | None:
@@ -61,7 +99,9 @@ def _may_be_network(roles: Roles, owner: ast.expr, node: ast.expr) -> bool:
 def _is_there_already(roles: Roles, value: ast.expr) -> bool:
     """Whether a value may be a module or a parameter that was not made here, but found in a network."""
     world, made_here = roles.get(World), set(walk(value))
-    found = (thing for thing in world.of(value) if thing.kind == "made")
+    things = [*world.of(value), *(inner for thing in world.of(value) for inner in world.contents(thing))]
     return any(
-        thing.name == "torch" or (world.is_module_object(thing) and thing.node not in made_here) for thing in found
+        (thing.kind == "made" and thing.name == "torch")
+        or (world.is_module_object(thing) and thing.node not in made_here)
+        for thing in things
     )
