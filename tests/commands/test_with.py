@@ -54,6 +54,13 @@ class TestSeveralFiles:
         found = json.loads(run(*self.WRITE, "--format", "json").stdout)["scripts"][0]
         assert (found["output"], found["others"]) == ("out/train.py", ["out/agent.py"])
 
+    def test_from_another_folder(self, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(project.parent)
+        named = [f"{project.name}/{name}" for name in ("train.py", "agent.py")]
+        done = run(named[0], "--with", named[1], "--output-dir", f"{project.name}/out")
+        assert done.exit_code == 0, done.output
+        assert "\nagent.py is changed\n" in done.stdout
+
     def test_edits_of_each_are_kept(self) -> None:
         run(*self.WRITE)
         before = Path("out/train.py").read_bytes()

@@ -152,8 +152,7 @@ class Result:
         if several is None:
             return
         for path in several.others:
-            changed = str(path) in map(os.path.normpath, several.changed)
-            yield f"{path} is {'changed' if changed else 'as it was'}"
+            yield f"{path} is {'changed' if path in several.changed else 'as it was'}"
         for name, why in several.merged.items():
             yield f"{name} is part of {Path(self.script).name}: {why}"
 

@@ -41,8 +41,8 @@ class SeveralFiles:
     """The converted script, which imports from the others."""
     others: Mapping[Path, bytes]
     """Their contents, by their paths relative to the script's folder."""
-    changed: tuple[str, ...]
-    """Those that differ from the originals, as the user named them."""
+    changed: tuple[Path, ...]
+    """The paths of those that differ from the originals."""
     merged: Mapping[str, str]
     """Those that are part of the script, as the user named them, and why."""
 
@@ -87,17 +87,17 @@ def several_files(converted: str, one: OneFile, width: int = DEFAULT_LINE_LENGTH
         one: that text, and the files that it is from.
         width: the greatest number of columns of an import.
     """
-    division = _Division(converted, one)
-    others, changed = dict[Path, bytes](), list[str]()
+    division = _Division(converted, one, width)
+    others, changed = dict[Path, bytes](), list[Path]()
     for file in division.apart:
         path = file.path.relative_to(division.folder)
         others[path] = division.contents(file)
-        changed += [file.name] if others[path] != file.path.read_bytes() else []
+        changed += [path] if others[path] != file.path.read_bytes() else []
         for package in (path.parent, *path.parent.parents):
             init = division.folder / package / "__init__.py"
             if package.name and init.is_file():
                 others.setdefault(package / init.name, init.read_bytes())
-    return SeveralFiles(division.script(width), others, tuple(changed), division.merged)
+    return SeveralFiles(division.script(), others, tuple(changed), division.merged)
 
 
 @lru_cache(maxsize=256)
@@ -108,7 +108,8 @@ def _scopes(code: str) -> Scopes:
 class _Division:
     """Which file each statement of a converted text goes to."""
 
-    def __init__(self, converted: str, one: OneFile) -> None:
+    def __init__(self, converted: str, one: OneFile, width: int) -> None:
+        self.width = width
         self.converted, self.gathered, self.meanings = converted, one.gathered, one.meanings
         self.staying = set() if one.staying is None else set(one.staying.modules)
         self.folder = self.gathered.script.path.parent
@@ -189,6 +190,10 @@ class _Division:
     def _of(self, file: File) -> list[_Part]:
         return [part for part in self.parts if part.file is file]
 
+    def _changes(self, file: File) -> list[str]:
+        """The texts of a file's definitions that the conversion changed, as they are now."""
+        return [part.after[1] for part in self._of(file) if part.changed and part.after is not None]
+
     def _imported_from(self, file: File) -> set[str]:
         """The names that other files, which are written apart, import from a file."""
         places = [place for other in self.apart for place in self.gathered.places[other].values()]
@@ -197,7 +202,7 @@ class _Division:
 
     def _helpers(self, file: File) -> list[Top]:
         """The functions that the conversion added, and that a file's definitions call."""
-        codes = [part.after[1] for part in self._of(file) if part.changed and part.after is not None]
+        codes = self._changes(file)
         added = [top for top in self.tops if isinstance(top[0], ast.FunctionDef) and bound_names(top[0]) <= self.new]
         found: list[Top] = []
         for code in codes:  # which grows
@@ -219,8 +224,8 @@ class _Division:
         added = {name for top in helpers for name in bound_names(top[0])}
         if several := {name for name in added if len(self._binding[name]) > 1}:
             raise _Merged(f"it uses {min(several)}, which other code binds as well")
-        codes = [part.after[1] for part in self._of(file) if part.changed and part.after is not None]
-        used = {name for code in (*codes, *(top[1] for top in helpers)) for name in _scopes(code).used}
+        codes = (*self._changes(file), *(top[1] for top in helpers))
+        used = {name for code in codes for name in _scopes(code).used}
         used -= added | file.scopes.bound
         if other_things := (used | added) & _scopes(text.read(file.path).content).bound:
             raise _Merged(f"{min(other_things)} is something else there")
@@ -264,7 +269,7 @@ class _Division:
         if not any(part.changed for part in self._of(file)):
             return file.path.read_bytes()
         tree = Tree(self._edited(file))
-        edits = Edits(Source(tree, DEFAULT_LINE_LENGTH))
+        edits = Edits(Source(tree, self.width))
         add_imports(tree.root, edits, *self._imports(file))
         return text.read(file.path).encode(edits.apply()[0])
 
@@ -285,7 +290,7 @@ class _Division:
             lines[part.first - 1 : last] = ast_lines(text.with_line_ends_of(content, new[part]))
         return "".join(lines)
 
-    def script(self, width: int) -> str:
+    def script(self) -> str:
         """The script, which imports what the other files define."""
         if not self.apart:
             return self.converted
@@ -302,7 +307,7 @@ class _Division:
         modules = {file: module_name(self.gathered, file) for file in self.apart}
         lost = {(file, name) for file in self.apart for name in self._lost(file)}
         staying = Staying(self.gathered, tagged, modules, {}, lost)
-        return "".join(line for line, _ in staying.written(self.converted, width))
+        return "".join(line for line, _ in staying.written(self.converted, self.width))
 
 
 def _parts(tops: Sequence[Top], one: OneFile) -> Iterator[_Part]:

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 
 from transformer.conversion.together.definitions import only_defines
 from transformer.conversion.together.modules import File
+from transformer.conversion.together.scopes import DEFINITIONS
 from transformer.syntax.imports import is_future, is_standard
 from transformer.syntax.tree import Tree, ast_lines
 
-DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 IDENTIFIER = re.compile(r"[^\W\d]\w*")
 
 
