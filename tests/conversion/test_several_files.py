@@ -282,6 +282,15 @@ def test_line_ends_and_indentation_of_each_file_stay(tmp_path: Path, end: str, u
     assert printed(written(tmp_path, several)) == printed(tmp_path)
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_line_ends_of_the_script_stay(tmp_path: Path, end: str) -> None:
+    edits = [(old.replace("\n", end), new.replace("\n", end)) for old, new in INLINED]
+    several = apart(tmp_path, {**FILES, "train.py": TRAIN.replace("\n", end)}, *edits)
+    assert several.script.count("\n") == several.script.count(end)
+    assert "\r" not in several.script.replace("\r\n", "\n")
+    assert printed(written(tmp_path, several)) == printed(tmp_path)
+
+
 def test_what_a_file_binds_below_its_top_level_is_imported(tmp_path: Path) -> None:
     agent = (
         "try:\n    import json as form\nexcept ImportError:\n    form = None\n"

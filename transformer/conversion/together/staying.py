@@ -22,6 +22,7 @@ from transformer.conversion.together.needed import bound_names, only_imports
 from transformer.syntax.diagnostics import Diagnostic
 from transformer.syntax.layout import fit
 from transformer.syntax.query import parse
+from transformer.syntax.text import with_line_ends_of
 from transformer.syntax.tree import ast_lines
 
 Line: TypeAlias = "tuple[str, str, int]"
@@ -164,7 +165,7 @@ class Staying:
             above = [last for stmt, _, _, last in tops if isinstance(stmt, IMPORTS) and last <= first]
             stands_there = isinstance(part.stmt, IMPORTS) or not only_defines_things(file)
             place = first if stands_there else max(above, default=first)
-            code = self._import_of(file, names, width).replace("\n", end)
+            code = with_line_ends_of(text, self._import_of(file, names, width))
             new.setdefault(place, {})[code] = None
             self.origins |= dict.fromkeys(ast_lines(code), self._imported_at(file))
         kept: list[tuple[str, int]] = []
