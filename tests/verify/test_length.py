@@ -96,3 +96,61 @@ def test_episodes_are_no_steps(tmp_path: Path, inner: str) -> None:
     found = find_length(Run(script))
     assert (found.option, found.stepwise) == (None, True)
     assert found.shortened(Run(script), 240).args == ()
+
+
+ROLLOUTS = {"        if step > 100:\n": "        if (step + 1) % 150 == 0:\n"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ROLLOUTS,
+        {"        if step > 100:\n": "        if replay.count % 150 == 0:\n"},
+        {
+            "    for step in range(args.steps):\n": "    step = -1\n    while (step := step + 1) < args.steps:\n",
+            **ROLLOUTS,
+        },
+    ],
+    ids=["counted", "the buffer is full", "while"],
+)
+def test_an_update_after_many_steps_ends_a_rollout(tmp_path: Path, changes: dict[str, str]) -> None:
+    """One loop steps the environment and makes updates, but a turn is no iteration."""
+    script = tmp_path / "script.py"
+    script.write_text(agent_script(changes))
+    found = find_length(Run(script, ("--steps", "1000")))
+    assert (found.option, found.stepwise) == (None, False)
+
+
+@pytest.mark.parametrize("evaluates", [False, True], ids=["only training", "an evaluation between"])
+def test_the_steps_between_two_updates_are_counted(tmp_path: Path, evaluates: bool) -> None:
+    changes = {"        if step > 100:\n": "        if step > 100 and step % 7 == 0:\n"}
+    if evaluates:
+        changes |= EVALUATED | {"step % 50 == 0": "step % 3 == 0"}
+    script = tmp_path / "script.py"
+    script.write_text(agent_script(changes))
+    found = find_length(Run(script))
+    assert (found.option, found.begins > 0, found.apart) == ("--steps", True, 7)
+
+
+def test_updates_and_steps_between_them() -> None:
+    length = Length("--steps", 1, 300, begins=106, apart=7)
+    assert (length.updates(130), length.updates(10, 3), length.updates(1)) == (19, 3, 1)
+    assert length.shortened(Run(Path("script.py")), 5).args == ("--steps", "140")
+
+
+def test_loops_in_other_files_count(tmp_path: Path) -> None:
+    """A loop over episodes, each of which a method of another file runs, is no loop of steps."""
+    whole = agent_script({})
+    classes, main = whole.split('if __name__ == "__main__":\n')
+    before, loop = main.split("    for step in range(args.steps):\n")
+    run = f"def episode(env, agent, replay, obs, length):\n    for step in range(length):\n{loop}"
+    main = before.replace('"--steps", type=int, default=300', '"--episodes", type=int, default=300')
+    main += "    for i in range(args.episodes):\n        episode(env, agent, replay, obs, 200)\n"
+    (tmp_path / "episodes.py").write_text(f"{classes}\n\n{run}")
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import argparse\n\nimport numpy as np\nimport torch\nfrom episodes import Agent, Replay, Walk, episode\n\n"
+        f'if __name__ == "__main__":\n{main}'
+    )
+    found = find_length(Run(script))
+    assert (found.option, found.stepwise, found.apart) == (None, True, 1)

@@ -37,18 +37,24 @@ class Length:
     """The option, with its value, that lets networks choose the actions by then; empty if they do anyway."""
     cuda: bool = False
     """Whether the script's interpreter finds a CUDA device."""
+    apart: int = 1
+    """The environment steps from one update to the next, if these are steps of one loop."""
 
     @property
     def stepwise(self) -> bool:
         """Whether an iteration is one environment step, as in off-policy training."""
         return self.begins > 0
 
+    def updates(self, steps: int, least: int = 1) -> int:
+        """The number of updates in this many environment steps of stepwise training, and at least so many."""
+        return max(least, -(-steps // self.apart))
+
     def shortened(self, run: Run, iterations: int) -> Run:
-        """The run limited by its option to this many iterations, counted from the first one with an optimizer step.
+        """The run limited by its option to this many updates, counted from the first.
 
         Unchanged if the option is not known.
         """
-        iterations += max(0, self.begins - 1)
+        iterations = iterations * self.apart + max(0, self.begins - 1)
         run = self.sooner(run)
         if self.option is None or (self.planned is not None and self.planned <= iterations):
             return run
@@ -114,6 +120,6 @@ def probe(run: Run) -> tuple[Length, int]:
     cuda = journal["versions"]["cuda"]
     if not journal["probe"]:
         return Length(None, 0, None, cuda=cuda), 1
-    _, option, unit, planned, begins, envs = journal["probe"][0]
+    _, option, unit, planned, begins, envs, apart = journal["probe"][0]
     options = (Option(name, held, value, tuple(flipped)) for _, name, held, value, flipped in journal["options"])
-    return Length(option, unit, planned, tuple(options), begins, cuda=cuda), envs
+    return Length(option, unit, planned, tuple(options), begins, cuda=cuda, apart=apart), envs

@@ -237,10 +237,15 @@ class _Checks:
         self._runs = Runs(1 if self._length.cuda else task.jobs, task.original.halt)
         self._told = self._since
         """When the last check ended: simultaneous checks share their time."""
-        usual = STEPS if self._length.stepwise else ITERATIONS
-        self._usual = self._comparison(task.original, task.iterations or usual)
+        self._usual = self._comparison(task.original, self._iterations(task.iterations))
         self._notes = list[str]()
         self._pending: dict[str, Pending] = {}
+
+    def _iterations(self, given: int | None) -> int:
+        """How many updates to run: the given ones, or of stepwise training those in the given environment steps."""
+        if not self._length.stepwise:
+            return given or ITERATIONS
+        return self._length.updates(given) if given else self._length.updates(STEPS, ITERATIONS)
 
     def _comparison(self, run: Run, iterations: int, *how: Any) -> _Comparison:
         return _Comparison(self._task, self._progress, self._runs, self._length, run, iterations, *how)
@@ -359,7 +364,8 @@ class _Checks:
             args = original.args
             for change in changes:
                 args = with_option(args, change)
-            iterations = STEPS if self._length.stepwise else OTHER_ITERATIONS + (episodes is not None)
+            stepwise = self._length.stepwise
+            iterations = self._iterations(None) if stepwise else OTHER_ITERATIONS + (episodes is not None)
             comparison = self._comparison(replace(original, args=args), iterations, suffix, episodes)
             try:
                 if comparison.original.ranks_part:

@@ -11,14 +11,15 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass
+from functools import cache
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from .environments import EnoughIterations, EnvironmentSteps
-from .instrument import Hook
+from .instrument import HOOKS_NAME, Hook
 from .job import Job
 from .journal import Journal
 from .options import ParsedOptions
@@ -26,6 +27,8 @@ from .tensors import Array
 
 STEPS_LIMIT = 100_000
 """The number of environment steps without an optimizer step after which the search is given up."""
+FAR = 130
+"""As many environment steps between two updates, or more, are a rollout, though one loop may do both."""
 
 
 @dataclass(frozen=True)
@@ -37,16 +40,27 @@ class _Planned:
     """Whether the end is a value that a counter must reach (of steps, perhaps) rather than a number of iterations."""
 
 
-class Probe:
-    """The mode that runs a script up to its first optimizer step."""
+@dataclass(frozen=True)
+class _Stepwise:
+    """What was found at the first optimizer step, in a loop that also steps the environment."""
 
-    def __init__(self, job: Job, journal: Journal) -> None:
-        self._job = job
+    place: tuple[CodeType, int]
+    """The code and line of the environment's step; an evaluation has another."""
+    found: tuple[Any, ...]
+
+
+class Probe:
+    """The mode that runs a script up to its first optimizer step, or its second if a loop of steps makes both."""
+
+    def __init__(self, _: Job, journal: Journal) -> None:
         self._journal = journal
         self._options = ParsedOptions()
         self._stepped_at: list[tuple[FrameType, int]] = []
         """The script's frames, with their lines, of the last environment step; an evaluation may have come before."""
         self._num_envs = 1
+        self._first: _Stepwise | None = None
+        self._apart = 0
+        """Environment steps since the first optimizer step."""
         self.route = None
         self.hooks: dict[str, Hook] = {"step": EnvironmentSteps(journal, None, self._note_action).replace_step}
 
@@ -56,16 +70,31 @@ class Probe:
         register_optimizer_step_post_hook(lambda *_: self._end())
 
     def finish(self) -> None:
-        """Nothing to do."""
+        """Record what was found of a loop that steps the environment and optimizers."""
+        if self._first is not None:
+            found = (None, None, None, 0) if self._apart >= FAR else self._first.found
+            self._journal.add("probe", *found, self._num_envs, max(1, self._apart))
 
     def _note_action(self, arrays: list[Array]) -> None:
         self._num_envs = len(arrays[0]) if arrays[0].ndim else 1
         self._stepped_at = list(self._frames())
+        if self._first is not None:
+            self._apart += self._place() == self._first.place
+            if self._apart >= FAR:
+                raise EnoughIterations
         if self._journal.env_steps > STEPS_LIMIT:
             raise EnoughIterations
 
+    def _place(self) -> tuple[CodeType, int]:
+        frame, line = self._stepped_at[0]
+        return frame.f_code, line
+
     def _end(self) -> None:
-        """Record the result, and end the run."""
+        """Record the result and end the run; where a loop of steps makes updates, look how many steps lie between."""
+        if self._first is not None:
+            if self._apart:
+                raise EnoughIterations
+            return  # of the same update
         here, stepping = (dict(self._loops_around(places)) for places in (self._frames(), self._stepped_at))
         training = [planned for place, planned in stepping.items() if place in here]
         stepwise = next(iter(stepping), None) in here  # the same loop also steps optimizers
@@ -73,10 +102,13 @@ class Probe:
         counting = training[0] if len(training) == 1 else None
         found = iter(()) if counting is None else self._matches(counting, stepwise)
         option, unit, iterations = next(found, (None, None, None))
-        self._journal.add("probe", option, unit, iterations, self._journal.env_steps if stepwise else 0, self._num_envs)
         for parsed in self._options.found.values():
             self._journal.add("options", *astuple(parsed))
-        raise EnoughIterations
+        if stepwise:
+            self._first = _Stepwise(self._place(), (option, unit, iterations, self._journal.env_steps))
+        else:
+            self._journal.add("probe", option, unit, iterations, 0, self._num_envs, 1)
+            raise EnoughIterations
 
     def _matches(self, planned: _Planned, stepwise: bool) -> Iterator[tuple[str, int, int]]:
         """Options that determine the loop's end: (option, its value per iteration, iterations).
@@ -99,10 +131,10 @@ class Probe:
                     yield option, unit, planned.end
 
     def _frames(self) -> Iterator[tuple[FrameType, int]]:
-        """The script's frames that are running, innermost first, and their lines."""
+        """The frames of the script and of its modules that are running, innermost first, and their lines."""
         frame: FrameType | None = sys._getframe()
         while frame is not None:
-            if frame.f_code.co_filename == self._job.script:
+            if HOOKS_NAME in frame.f_globals:
                 yield frame, frame.f_lineno
             frame = frame.f_back
 
@@ -110,13 +142,16 @@ class Probe:
         self, places: Iterable[tuple[FrameType, int]]
     ) -> Iterator[tuple[tuple[FrameType, int], _Planned | None]]:
         """The loops around places of the script, innermost first, with their planned ends, if any."""
-        tree = ast.parse(Path(self._job.script).read_bytes())
-        loops = [node for node in ast.walk(tree) if isinstance(node, (ast.For, ast.While))]
         for frame, line in places:
             first = frame.f_code.co_firstlineno
-            around = [n for n in loops if first <= n.lineno <= line <= (n.end_lineno or 0)]
+            around = [n for n in _loops(frame.f_code.co_filename) if first <= n.lineno <= line <= (n.end_lineno or 0)]
             for node in sorted(around, key=lambda node: -node.lineno):
                 yield (frame, node.lineno), _planned(node, frame)
+
+
+@cache
+def _loops(file: str) -> list[ast.For | ast.While]:
+    return [node for node in ast.walk(ast.parse(Path(file).read_bytes())) if isinstance(node, (ast.For, ast.While))]
 
 
 def _planned(loop: ast.For | ast.While, frame: FrameType) -> _Planned | None:
