@@ -178,6 +178,52 @@ def test_an_update_whose_options_change_stays_eager(change: str) -> None:
     assert "torch.compile(update" not in conversion.steps[-1].after
 
 
+def made_in_the_loop(making: str, setup: str = "", functions: str = "") -> str:
+    """A script that makes its optimizer in the training loop."""
+    parts = {"optimizer": setup, "functions": functions, "anneal": making}
+    return script({**PLAIN, **parts})
+
+
+MADE = "optimizer = optim.Adam(agent.parameters(), lr=1e-3)"
+RENEW = f"def renew(agent):\n    {MADE}\n    return optimizer\n\n\n"
+
+
+@pytest.mark.parametrize(
+    ("making", "setup", "functions"),
+    [
+        (MADE, "", ""),
+        (f"if iteration % 5 == 0:\n    {MADE}", MADE, ""),
+        (f"if iteration == 1 or global_step > 10:\n    {MADE}", "", ""),
+        ("newest = optim.SGD(agent.parameters(), lr=1e-3)\noptimizer = newest", "", ""),
+        ("optimizer = renew(agent)", "", RENEW),
+    ],
+    ids=["each time", "every fifth time", "under a condition", "by another name", "in a function"],
+)
+def test_an_update_whose_optimizer_is_made_anew_stays_eager(making: str, setup: str, functions: str) -> None:
+    """Compiled code guards on the optimizer itself: each is compiled for, until torch.compile gives up."""
+    conversion = convert(
+        made_in_the_loop(making, setup, functions), select={"flags", "policy", "update", "one-graph", "compile"}
+    )
+    outcome = next(s.outcome for s in conversion.steps if s.transform.name == "compile")
+    assert isinstance(outcome, Applied), outcome
+    assert any("each optimizer would cause a recompilation" in note for note in outcome.notes), outcome.notes
+    assert "torch.compile(update" not in conversion.source
+
+
+@pytest.mark.parametrize(
+    ("making", "setup"),
+    [
+        (f"if optimizer is None:\n    {MADE}", "optimizer = None"),
+        ("other = optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)", MADE),
+        ("", MADE),
+    ],
+    ids=["where there is none", "one that the update does not step", "above the loop"],
+)
+def test_an_update_with_one_optimizer_is_compiled(making: str, setup: str) -> None:
+    conversion = convert(made_in_the_loop(making, setup), select={"flags", "policy", "update", "compile"})
+    assert "torch.compile(update" in conversion.source
+
+
 @pytest.mark.parametrize(
     "loop",
     [

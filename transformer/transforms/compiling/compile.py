@@ -13,7 +13,7 @@ from transformer.recognition.attribute_setting import attribute_set, sets_by_tex
 from transformer.recognition.changes import Changes
 from transformer.recognition.learning_rate import changed_options
 from transformer.recognition.off_policy import makes_lists
-from transformer.recognition.roles import Roles
+from transformer.recognition.roles import Optimizer, Roles
 from transformer.state import State
 from transformer.syntax.imports import add_imports
 from transformer.syntax.options import holds_options
@@ -216,6 +216,9 @@ def stays_eager(roles: Roles, update: ast.FunctionDef, passes: int) -> str | Non
         return f"line {line} counts in {what}, and each number {anew}; let it be a tensor"
     if (rate := _carried_rate(roles, update.name)) is not None:
         return f"{rate}, a number, is the learning rate, and each {anew}; set the rate above the epochs"
+    if (made := _made_anew(roles, update)) is not None:
+        line, name = made
+        return f"line {line} makes {name} during training, and each optimizer {anew}; make it above the training loop"
     if (option := _set_option(roles, update)) is not None:
         return f"line {option.lineno} may set an option of its optimizer, and each value {anew}; use one of torch.optim"
     steps = any(calls_method(n, "backward") or roles.is_step(n) for n in walk(update)) or roles.history.traced
@@ -475,6 +478,29 @@ def changed_option(roles: Roles, update: ast.FunctionDef) -> ast.expr | None:
         if not (others or world.never_runs(groups)):
             return node
     return None
+
+
+def _made_anew(roles: Roles, update: ast.FunctionDef) -> tuple[int, str] | None:
+    """Where training may make another optimizer that an update steps, with its name.
+
+    Compiled code guards on the optimizer itself. One that is made where there is none yet is made once.
+    """
+    tree = roles.tree
+    made = [o for o in roles.optimizers if o.call in roles.run_by_training and not _unless_made(tree, o)]
+    steps = [receiver(n) for n in walk(update) if roles.is_step(n)]
+    for one in made:
+        held = roles.get(World).of(one.call)
+        if any(unparse(stepped) == one.name or held & roles.get(World).of(stepped) for stepped in steps):
+            return one.stmt.lineno, one.name
+    return None
+
+
+def _unless_made(tree: Tree, optimizer: Optimizer) -> bool:
+    """Whether an optimizer is made under a condition that asks for it, such as `if self.optimizer is None`."""
+    word = last_written(optimizer.stmt.targets[0])
+    tests = [n.test for n in tree.ancestors(optimizer.stmt) if isinstance(n, ast.If)]
+    asked = [n for test in tests for n in walk(test)]
+    return any(word in (getattr(n, "id", None), getattr(n, "attr", None), getattr(n, "value", None)) for n in asked)
 
 
 def _set_option(roles: Roles, function: ast.FunctionDef) -> ast.expr | None:
