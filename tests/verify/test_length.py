@@ -154,3 +154,58 @@ def test_loops_in_other_files_count(tmp_path: Path) -> None:
     )
     found = find_length(Run(script))
     assert (found.option, found.stepwise, found.apart) == (None, True, 1)
+
+
+CHOOSING = """
+class Policy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mean = nn.Linear(3, 1)
+
+    def step(self, obs):
+        mean = self.mean(torch.as_tensor(obs))
+        return mean.detach().numpy(), mean
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--updates", type=int, default=300)
+    args = parser.parse_args()
+    env, policy = Walk(1), Policy()
+    optimizer = torch.optim.Adam(policy.parameters(), lr=1e-3)
+    for update in range(args.updates):
+        obs = env.reset()
+        for _ in range(20):
+            action, _ = policy.step(obs)
+            obs, reward = env.step(action)
+        _, last = policy.step(obs)
+        optimizer.zero_grad()
+        (last - reward).pow(2).mean().backward()
+        optimizer.step()
+"""
+
+
+HOLDING = """
+class Chooser:
+    def __init__(self):
+        self.policy = Policy()
+
+    def parameters(self):
+        return self.policy.parameters()
+
+    def step(self, obs):
+        return self.policy.step(obs)
+
+
+if __name__"""
+
+
+@pytest.mark.parametrize("held", [False, True], ids=["a network", "an agent that has one"])
+def test_a_step_that_chooses_actions_is_none_of_an_environment(tmp_path: Path, held: bool) -> None:
+    """The last one before the update stands outside the loop of steps."""
+    script = tmp_path / "script.py"
+    choosing = CHOOSING.replace("if __name__", HOLDING).replace("Walk(1), Policy()", "Walk(1), Chooser()")
+    classes = agent_script({}).split('if __name__ == "__main__":\n')[0]
+    script.write_text(classes + (choosing if held else CHOOSING))
+    found = find_length(Run(script))
+    assert (found.option, found.unit, found.planned, found.stepwise) == ("--updates", 1, 300, False)

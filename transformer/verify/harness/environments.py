@@ -39,12 +39,12 @@ class EnvironmentSteps:
     def replace_step(self, function: Any) -> Any:
         """Wrap the `step` that the script calls in a counter; `step` of torch's classes is returned unchanged.
 
-        So is that of an optimizer class of the script, which may take a closure, and steps in a forked worker, whose
-        environment is stepped as a part by the script's own process.
+        So is that of an optimizer class of the script, which may take a closure, that of a network or an agent, which
+        chooses actions, and steps in a forked worker, whose environment is stepped as a part by the script's process.
         """
         owner = getattr(function, "__self__", None)
         of_torch = type(owner).__module__.partition(".")[0] == "torch" or isinstance(owner, OPTIMIZING)
-        if self._inside or os.getpid() != self._process or of_torch:
+        if self._inside or os.getpid() != self._process or of_torch or _is_agent(owner):
             return function
 
         def step(*args: Any, **kwargs: Any) -> Any:
@@ -60,6 +60,12 @@ class EnvironmentSteps:
                 self._inside = False
 
         return step
+
+
+def _is_agent(owner: Any) -> bool:
+    """Whether an object is a network, or has one or an optimizer, and cannot be reset as environments can."""
+    parts = [owner, *getattr(owner, "__dict__", {}).values()]
+    return not hasattr(owner, "reset") and any(isinstance(p, (torch.nn.Module, *OPTIMIZING)) for p in parts)
 
 
 def shorten_episodes(episodes: Episodes) -> None:
