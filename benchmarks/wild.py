@@ -395,7 +395,9 @@ def keep(script: Script, path: Path) -> None:
     told = {name: getattr(script, name) for name in KEPT}
     same = (script.repository, script.path)
     scripts = [replace(s, **told) if (s.repository, s.path) == same else s for s in read_list(path)]
-    path.write_text(listed(scripts, path.stem), encoding="utf-8")
+    whole = path.with_suffix(".new")  # nobody else reads half a list
+    whole.write_text(listed(scripts, path.stem), encoding="utf-8")
+    whole.replace(path)
 
 
 @click.command()

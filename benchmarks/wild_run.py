@@ -60,7 +60,7 @@ class Setting:
     cpu: bool = False
     """Whether devices called `cuda` in its text are replaced by the CPU."""
     files: Sequence[str] = ()
-    """Paths in its repository that it looks for in the working directory."""
+    """Paths that it looks for in the working directory: in the folder that stands in for its modules, or its own."""
     folders: Sequence[str] = ()
     """Folders that it expects in the working directory, to save into."""
     packages: Sequence[str] = ()
@@ -161,7 +161,7 @@ def as_run(source: str, setting: Setting) -> str:
     if setting.ending:
         source = f"{source}\n\n{setting.ending}\n"
     if setting.cpu:
-        source = re.sub(r"""(torch\.device\(|device=)(["'])cuda\2""", r'\1"cpu"', source)
+        source = re.sub(r"""(torch\.device\(|device=|\.to\()(["'])cuda\2""", r'\1"cpu"', source)
     return source
 
 
@@ -204,7 +204,9 @@ def environment(path: Path, root: Path, text: str, setting: Setting, packages: P
         "WILD_FOLDER": str(own) if own.exists() else "",
         "WILD_INFOS": " ".join(setting.infos),
         "WILD_GYM": setting.gym,
-        "WILD_FILES": os.pathsep.join(str((root / name).resolve()) for name in setting.files),
+        "WILD_FILES": os.pathsep.join(
+            str(((own if (own / name).exists() else root) / name).resolve()) for name in setting.files
+        ),
         "WILD_FOLDERS": os.pathsep.join(setting.folders),
         "WILD_CPU": "yes" if setting.cpu else "",
         "OMP_NUM_THREADS": "1",

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any, ClassVar
 
 HERE = Path(__file__).parent
-INSTALLED = ("site-packages", "dist-packages", sys.base_prefix, "<frozen", str(HERE))
+INSTALLED = ("site-packages", "dist-packages", ".packages", sys.base_prefix, "<frozen", str(HERE))
 """Parts of the paths of code that is no script's."""
 
 

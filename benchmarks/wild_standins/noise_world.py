@@ -95,6 +95,19 @@ def environment(gym: ModuleType, observations: str, actions: str, infos: Sequenc
         def seed(self, seed: int | None = None) -> None:
             """Leave the noise as it is."""
 
+        def get_action_meanings(self) -> list[str]:
+            """Names of actions, as of a game of Atari."""
+            return ["NOOP", "FIRE", "RIGHT", "LEFT"]
+
+        @property
+        def ale(self) -> Any:
+            """What is asked for the lives that are left."""
+            return self
+
+        def lives(self) -> int:
+            """One, as in other worlds."""
+            return 1
+
         def render(self, *_: Any, **__: Any) -> Any:
             """A black picture."""
             return np.zeros((8, 8, 3), np.uint8)

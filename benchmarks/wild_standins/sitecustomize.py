@@ -20,6 +20,7 @@ import importlib.abc
 import importlib.machinery
 import itertools
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -62,7 +63,57 @@ def stand_in(gym: ModuleType) -> None:
                 return kind(**kwargs)
         return make(name, **shown)
 
-    gym.make = made
+    gym.make = gym.envs.make = made
+    before_gym_0_22(gym)
+
+
+def before_gym_0_22(gym: ModuleType) -> None:
+    """Give gym the names that it has lost, and wrappers that record nothing: what they record is no result.
+
+    Monitor went with version 0.22; RecordVideo, which came in its place, needs a program that makes videos. What
+    wrappers define was called `_action` and so on before 0.10.
+    """
+
+    class Recorder(gym.Wrapper):  # type: ignore[name-defined, misc]
+        """Counts steps and episodes."""
+
+        def __init__(self, env: Any, *_: Any, **__: Any) -> None:
+            super().__init__(env)
+            self.total, self.rewards = 0, list[float]()
+
+        def reset(self, **kwargs: Any) -> Any:
+            self.rewards.append(0.0)
+            return self.env.reset(**kwargs)
+
+        def step(self, action: Any) -> Any:
+            result = self.env.step(action)
+            self.total += 1
+            self.rewards[-1] += result[1]
+            return result
+
+        def get_total_steps(self) -> int:
+            """Steps of all episodes."""
+            return self.total
+
+        def get_episode_rewards(self) -> list[float]:
+            """The sums of the rewards of the episodes that have ended."""
+            return self.rewards[:-1]
+
+    wrappers = importlib.import_module(f"{gym.__name__}.wrappers")
+    for name in ("Monitor", "RecordVideo"):
+        if not hasattr(wrappers, name) or shutil.which("ffmpeg") is None:
+            setattr(wrappers, name, type(name, (Recorder,), {}))
+    if not hasattr(gym, "undo_logger_setup"):
+        gym.undo_logger_setup = lambda: None
+    for kind in (gym.ActionWrapper, gym.ObservationWrapper, gym.RewardWrapper):
+        name = kind.__name__.removesuffix("Wrapper").lower()
+        setattr(kind, name, lambda self, given, before=f"_{name}": getattr(self, before)(given))
+
+
+def choose_no_device(torch: ModuleType) -> None:
+    """Have a script that also runs without CUDA run where torch was built without it."""
+    if not torch.cuda.is_available():
+        torch.cuda.set_device = lambda *_: None
 
 
 def without_cuda(torch: ModuleType) -> None:
@@ -96,7 +147,8 @@ class Watch(importlib.abc.MetaPathFinder):
         "gym": stand_in,
         "gymnasium": stand_in,
         "numpy": settle,
-    } | ({"torch": without_cuda} if ASKED["CPU"] else {})
+        "torch": without_cuda if ASKED["CPU"] else choose_no_device,
+    }
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
         """The real one, whose loading is followed by the change."""

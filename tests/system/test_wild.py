@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -259,6 +260,45 @@ def test_the_ending_runs_below_original_and_converted(tmp_path: Path, monkeypatc
     setting = wild_run.Setting(ending="Trainer()")
     assert wild_run.run(script, tmp_path, "class Trainer: pass\n", setting, tmp_path) == wild_run.Told("equal")
     assert ran == ["class Trainer: ...\n\n\nTrainer()\n", "class Trainer: pass\n\n\nTrainer()\n"]
+
+
+def test_files_that_stand_in_come_before_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import wild_run
+
+    root, own = tmp_path / "a" / "b", tmp_path / "wild_standins" / "a+b"
+    for folder, names in ((root, ("small.yml", "other.yml")), (own, ("small.yml",))):
+        folder.mkdir(parents=True)
+        for name in names:
+            (folder / name).touch()
+    monkeypatch.setattr(wild_run, "HERE", tmp_path)
+    setting = wild_run.Setting(files=["small.yml", "other.yml"])
+    with wild_run.environment(root / "ppo.py", root, "", setting, tmp_path):
+        assert os.environ["WILD_FILES"].split(os.pathsep) == [str(own / "small.yml"), str(root / "other.yml")]
+
+
+OLD = """
+import gym
+
+
+class Halved(gym.ActionWrapper):
+    def _action(self, action):
+        return action // 2
+
+
+env = gym.wrappers.Monitor(Halved(gym.make("None-v0")), "videos", force=True)
+for _ in range(2):
+    env.reset()
+    rewards = [env.step(3)[1] for _ in range(5)]
+assert env.get_total_steps() == 10 and env.get_episode_rewards() == [sum(rewards)]
+assert "FIRE" in env.unwrapped.get_action_meanings() and env.unwrapped.ale.lives() == 1
+"""
+
+
+def test_what_gym_has_lost_is_there(tmp_path: Path) -> None:
+    pytest.importorskip("gym")
+    (tmp_path / "old.py").write_text(OLD)
+    path = os.pathsep.join([str(BENCHMARKS / "wild_standins"), os.environ.get("PYTHONPATH", "")])
+    subprocess.run([sys.executable, "old.py"], cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, check=True)
 
 
 def test_spaces_and_samples() -> None:

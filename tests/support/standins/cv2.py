@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-INTER_AREA = 3
+INTER_LINEAR, INTER_AREA = 1, 3
 COLOR_RGB2GRAY = 7
 
 

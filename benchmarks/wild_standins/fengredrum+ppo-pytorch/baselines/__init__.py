@@ -1,0 +1,1 @@
+"""Parts of OpenAI's baselines."""

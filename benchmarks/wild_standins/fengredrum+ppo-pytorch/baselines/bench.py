@@ -1,0 +1,3 @@
+"""What watches environments."""
+
+from episode_monitor import Monitor as Monitor
