@@ -2,6 +2,7 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -221,6 +222,15 @@ def test_an_update_whose_optimizer_is_made_anew_stays_eager(making: str, setup: 
 )
 def test_an_update_with_one_optimizer_is_compiled(making: str, setup: str) -> None:
     conversion = convert(made_in_the_loop(making, setup), select={"flags", "policy", "update", "compile"})
+    assert "torch.compile(update" in conversion.source
+
+
+def test_an_update_with_one_optimizer_for_each_training_is_compiled() -> None:
+    loop = PARTS["loop"].strip()
+    parts = {**PLAIN, "optimizer": "", "loop": f"for lr in (1e-3, 3e-3):\n    {MADE}\n    {loop}"}
+    above, below = script(parts).split(f"        {loop}\n")
+    source = f"{above}        {loop}\n{textwrap.indent(below, '    ')}"
+    conversion = convert(source, select={"flags", "update", "compile"})
     assert "torch.compile(update" in conversion.source
 
 

@@ -1,11 +1,13 @@
 """The two functions of OpenCV that gym's image wrappers use."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 INTER_LINEAR, INTER_AREA = 1, 3
 COLOR_RGB2GRAY = 7
+ocl = SimpleNamespace(setUseOpenCL=lambda use: None)
 
 
 def resize(image: Any, size: tuple[int, int], interpolation: int = INTER_AREA) -> Any:

@@ -481,12 +481,13 @@ def changed_option(roles: Roles, update: ast.FunctionDef) -> ast.expr | None:
 
 
 def _made_anew(roles: Roles, update: ast.FunctionDef) -> tuple[int, str] | None:
-    """Where training may make another optimizer that an update steps, with its name.
+    """Where the training loop may make another optimizer that an update steps, with its name.
 
-    Compiled code guards on the optimizer itself. One that is made where there is none yet is made once.
+    Compiled code guards on the optimizer itself. One that is made where there is none yet is made once; so is one in a
+    loop around the training loop, for each training.
     """
-    tree = roles.tree
-    made = [o for o in roles.optimizers if o.call in roles.run_by_training and not _unless_made(tree, o)]
+    training = {*roles.reached([roles.phases.loop])}
+    made = [o for o in roles.optimizers if o.call in training and not _unless_made(roles.tree, o)]
     steps = [receiver(n) for n in walk(update) if roles.is_step(n)]
     for one in made:
         held = roles.get(World).of(one.call)
