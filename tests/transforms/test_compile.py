@@ -225,6 +225,15 @@ def test_an_update_with_one_optimizer_is_compiled(making: str, setup: str) -> No
     assert "torch.compile(update" in conversion.source
 
 
+def test_an_update_whose_optimizer_a_constructor_makes_is_compiled() -> None:
+    """The training loop only names the class."""
+    made = f"class Made:\n    def __init__(self, agent):\n        self.{MADE}\n\n\n"
+    setup = "made = Made(agent)\noptimizer = made.optimizer"
+    parts = {"optimizer": setup, "functions": made, "report": "print(iteration, isinstance(made, Made))"}
+    conversion = convert(script({**PLAIN, **parts}), select={"flags", "update", "compile"})
+    assert "torch.compile(update" in conversion.source
+
+
 def test_an_update_with_one_optimizer_for_each_training_is_compiled() -> None:
     loop = PARTS["loop"].strip()
     parts = {**PLAIN, "optimizer": "", "loop": f"for lr in (1e-3, 3e-3):\n    {MADE}\n    {loop}"}

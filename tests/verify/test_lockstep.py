@@ -328,6 +328,25 @@ def test_a_function_that_no_argument_compiles_is_reported(training: Training, tm
     assert never_called([check, called]) == []
 
 
+def test_calls_of_a_function_that_is_compiled_again_count_together(training: Training, tmp_path: Path) -> None:
+    """As by a method that trains for one episode, and is called for each; not so of another function of this name."""
+    journal = Journal(tmp_path, 0)
+    mode = Mode(Job("lockstep", "", [], str(tmp_path)), journal)
+    for episode in range(4):
+
+        def update(obs: torch.Tensor) -> torch.Tensor:
+            return obs + 1
+
+        checked = mode.check("update", update, lambda f: f, 1)
+        for _ in range(episode):
+            checked(torch.ones(2))
+    mode.check("update", training.update, lambda f: f, 1)
+    mode.finish()
+    journal.close(seconds=0.0)
+    functions = load_lockstep(tmp_path / "journal.json").functions
+    assert functions == (Function("update", 6, 5), Function("update", 0, 0))
+
+
 def test_both_kinds_of_unchecked_functions_are_reported() -> None:
     idle = (Function("policy", 0, 0), Function("update", 2, 0))
     reason = lockstep_check("cuda-graphs", Lockstep(idle, (), (), 1, 0.0)).reason

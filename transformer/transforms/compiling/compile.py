@@ -484,10 +484,10 @@ def _made_anew(roles: Roles, update: ast.FunctionDef) -> tuple[int, str] | None:
     """Where the training loop may make another optimizer that an update steps, with its name.
 
     Compiled code guards on the optimizer itself. One that is made where there is none yet is made once; so is one in a
-    loop around the training loop, for each training.
+    loop around the training loop, for each training, and one that a constructor makes.
     """
     training = {*roles.reached([roles.phases.loop])}
-    made = [o for o in roles.optimizers if o.call in training and not _unless_made(roles.tree, o)]
+    made = [o for o in roles.optimizers if o.call in training and not _made_once(roles.tree, o)]
     steps = [receiver(n) for n in walk(update) if roles.is_step(n)]
     for one in made:
         held = roles.get(World).of(one.call)
@@ -496,8 +496,10 @@ def _made_anew(roles: Roles, update: ast.FunctionDef) -> tuple[int, str] | None:
     return None
 
 
-def _unless_made(tree: Tree, optimizer: Optimizer) -> bool:
-    """Whether an optimizer is made under a condition that asks for it, such as `if self.optimizer is None`."""
+def _made_once(tree: Tree, optimizer: Optimizer) -> bool:
+    """Whether an optimizer is made by a constructor, or where there is none, as under `if self.optimizer is None`."""
+    if getattr(tree.scope_of(optimizer.stmt), "name", "") == "__init__":
+        return True
     word = last_written(optimizer.stmt.targets[0])
     tests = [n.test for n in tree.ancestors(optimizer.stmt) if isinstance(n, ast.If)]
     asked = [n for test in tests for n in walk(test)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dis
 import functools
+import inspect
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -100,9 +101,17 @@ class Lockstep:
         patch_on_import({"tensordict.nn": self._patch_tensordict})
 
     def finish(self) -> None:
-        """Record how often each function was called, and how often after its warm-up."""
+        """Record how often each function was called, and how often after its warm-up.
+
+        One that the script compiles again, as each time that a method which trains is called, stays compiled.
+        """
+        again = defaultdict[Any, list[Checked]](list)
         for function in self._functions:
-            self.journal.add("functions", function.name, function.calls, max(0, function.calls - function.warmup))
+            code = getattr(inspect.unwrap(function.eager), "__code__", function)
+            again[function.name, code].append(function)
+        for (name, _), functions in again.items():
+            calls = sum(function.calls for function in functions)
+            self.journal.add("functions", name, calls, max(0, calls - functions[0].warmup))
         self._together.finish()
         self._prints.end()
 
