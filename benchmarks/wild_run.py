@@ -141,6 +141,8 @@ def run_compiled(
         `equal`, `differs` or `not run`, and why.
     """
     text = read(path).content
+    if not find_flags(converted).options(["compile"]):
+        return "not run", "nothing is compiled: it has no --compile"
     with environment(path, root, text, setting, packages):
         args = tuple(options(text, setting.args))
         original = Run(path, args, as_run(text, setting), timeout=2 * LIMIT, together=tuple(together))
