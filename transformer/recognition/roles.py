@@ -27,12 +27,12 @@ from transformer.recognition.attribute_setting import attribute_set
 from transformer.recognition.called_once import CalledOnce, find_called_once
 from transformer.recognition.history import History
 from transformer.recognition.off_policy import Region
+from transformer.recognition.optimizers import Optimizer, optimizers
 from transformer.recognition.refusals import Unconvertible
 from transformer.syntax.diagnostics import at
 from transformer.syntax.query import (
     MethodCall,
     backwards,
-    bind_arguments,
     calls_method,
     first_parameter,
     is_number,
@@ -50,21 +50,6 @@ Kind: TypeAlias = Literal["on-policy", "off-policy", "update"]
 A = TypeVar("A")
 
 
-@dataclass(frozen=True)
-class Optimizer:
-    """An optimizer: its name, the statement and call that make it, and its class in `torch.optim` if known."""
-
-    name: str
-    stmt: ast.Assign
-    call: ast.Call
-    kind: str | None
-
-    @property
-    def params(self) -> tuple[ast.expr, ...]:
-        """What it is given to train: one expression, first or by its name; none if it is given by `**`."""
-        return (*self.call.args[:1], *(k.value for k in self.call.keywords if k.arg == "params"))
-
-
 @lru_cache(maxsize=2)
 def _reaching_in(tree: Tree) -> dict[Scope, Reaching]:
     """Which assignments reach the statements of a file's scopes, as far as it was asked: for roles that differ in their
@@ -80,7 +65,7 @@ class Roles:
         self.history = history
         self._reaching = _reaching_in(tree)
         self._analyses: dict[Callable[[Roles], object], object] = {}
-        self._networks = networks(tree)
+        self._networks, self._optimizers = networks(tree), optimizers(tree)
 
     def get(self, analysis: Callable[[Roles], A]) -> A:
         """An analysis of the script, as `roles.get(Tensors)`; it is made once and cached."""
@@ -119,111 +104,17 @@ class Roles:
             below = outer
         return isinstance(scope, ast.Module)
 
-    @cached_property
+    @property
     def optimizers(self) -> tuple[Optimizer, ...]:
         """Names that are bound to optimizers of `torch.optim`, or on which both `zero_grad()` and `step()` are
         called."""
-        methods: dict[str, set[str]] = {}
-        for node in self.tree.of(ast.Call):
-            if calls_method(node, "zero_grad") or self.is_step(node):
-                methods.setdefault(unparse(node.func.value), set()).add(node.func.attr)
-        found = []
-        for stmt in self.tree.of(ast.Assign):
-            if len(stmt.targets) == 1 and isinstance(stmt.value, ast.Call):
-                target = stmt.targets[0]
-                if not isinstance(target, (ast.Name, ast.Attribute)):
-                    continue
-                name, qualified = unparse(target), self.tree.qualified(stmt.value.func) or ""
-                known = qualified.startswith("torch.optim.") and not qualified.startswith("torch.optim.lr_scheduler")
-                kind = qualified.rsplit(".", 1)[-1] if known else None
-                known = known or self._is_own_optimizer(stmt.value)
-                elsewhere = [f"{owner}.{name.partition('.')[2]}" for owner in self._instances_of_self(target)]
-                asked = {"step"} if known else {"zero_grad", "step"}  # its networks may clear the gradients instead
-                used = [n for n in (name, *elsewhere) if methods.get(n, set()) >= asked]
-                found += [Optimizer(n, stmt, stmt.value, kind) for n in used or ([name] if known else [])]
-        return tuple(sorted(found, key=lambda o: o.stmt.lineno))
+        return self._optimizers.made
 
-    def _is_own_optimizer(self, made: ast.Call) -> bool:
-        """Whether a call instantiates a class of this file derived from torch's optimizers."""
-        cls = self.tree.classes.get(made.func.id) if isinstance(made.func, ast.Name) else None
-        return cls is not None and any((self.tree.qualified(b) or "").startswith("torch.optim.") for b in cls.bases)
-
-    def _instances_of_self(self, target: ast.expr) -> list[str]:
-        """For `self.x` in a class's methods: the names that instances of the class are assigned to."""
-        owner = (
-            self.tree.class_of_self(target.value, self.tree.scope_of(target))
-            if isinstance(target, ast.Attribute)
-            else None
-        )
-        return self._objects.get(owner.name, []) if owner is not None else []
-
-    @cached_property
-    def _objects(self) -> dict[str, list[str]]:
-        """For each class of the file, the names that its instances have: `agent`, `agent.critic`, `self.critic`."""
-        made = [
-            (target, call, self.tree.class_of_self(target.value, self.tree.scope_of(target)))
-            if isinstance(target, ast.Attribute)
-            else (target, call, None)
-            for stmt in self.tree.of(ast.Assign)
-            for target, value in pairwise(stmt)
-            if isinstance(target, (ast.Name, ast.Attribute))
-            if (call := self.tree.constructor(value)) is not None
-        ]
-        found: dict[str, list[str]] = {}
-        for target, call, _ in made:
-            if isinstance(target, ast.Name):
-                found.setdefault(unparse(call.func), []).append(target.id)
-        for cls in self.tree.classes:
-            names = found.get(cls, [])
-            found[cls] = list(dict.fromkeys([*names, *self._handed_on(cls, names)]))
-        whole = {cls: [*names] for cls, names in found.items()}
-        for target, call, owner in made:
-            if isinstance(target, ast.Attribute) and owner is not None:
-                owners = [unparse(target.value), *whole.get(owner.name, [])]
-                found.setdefault(unparse(call.func), []).extend(f"{name}.{target.attr}" for name in owners)
-        return found
-
-    def _handed_on(self, cls: str, names: Sequence[str]) -> Iterator[str]:
-        """The parameters that are given objects of a class, and the attributes that functions set to them."""
-        for value, known_as in self._given:
-            new = isinstance(value, ast.Call) and unparse(value.func) == cls
-            if new or unparse(value) in names:
-                yield from known_as
-
-    @cached_property
-    def _given(self) -> list[tuple[ast.expr, list[str]]]:
-        """What calls give to functions of the file: each argument with the names that it has there."""
-        found = []
-        for call in self.tree.of(ast.Call):
-            made = self.tree.classes.get(call.func.id) if isinstance(call.func, ast.Name) else None
-            makers = [m for m in (made.body if made else ()) if getattr(m, "name", "") == "__init__"]
-            function = makers[0] if makers else self.tree.function_called(call)
-            if not isinstance(function, ast.FunctionDef) or not (call.args or call.keywords):
-                continue
-            bound = bind_arguments(function, call, call.func if makers else None)
-            pairs = [pair for s in statements(function.body) if isinstance(s, ast.Assign) for pair in pairwise(s)]
-            for parameter, value in bound.given.items() if bound else ():
-                set_to = [unparse(t) for t, v in pairs if isinstance(t, ast.Attribute) and unparse(v) == parameter]
-                if value is not call.func:
-                    found.append((value, [parameter, *set_to]))
-        return found
-
-    @cached_property
+    @property
     def made_elsewhere(self) -> frozenset[str]:
         """Expressions, as written, on which `zero_grad()` and `step()` are called, but that no assignment is seen to
-        make.
-
-        Such an optimizer is an argument, comes from another file, or is in a container. Calls of an object's own two
-        methods on the object do not count.
-        """
-        methods: dict[str, set[str]] = {}
-        for call in self.tree.of(ast.Call):
-            if calls_method(call, "zero_grad") or self.is_step(call):
-                alone = isinstance(self.tree.parents[call], ast.Expr)
-                if alone and self.tree.class_of_self(call.func.value, self.tree.scope_of(call)) is None:
-                    methods.setdefault(unparse(call.func.value), set()).add(call.func.attr)
-        made = {o.name for o in self.optimizers}
-        return frozenset(name for name, called in methods.items() if len(called) > 1 and name not in made)
+        make."""
+        return self._optimizers.made_elsewhere
 
     @cached_property
     def optimizer_steps(self) -> tuple[ast.Call, ...]:

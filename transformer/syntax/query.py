@@ -83,7 +83,11 @@ def unparse(node: ast.AST) -> str:
         return node.id
     kept: str | None = node.__dict__.get("_text")
     if kept is None:
-        kept = node.__dict__["_text"] = ast.unparse(node)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, (ast.Name, ast.Attribute, ast.Call)):
+            kept = f"{unparse(node.value)}.{node.attr}"  # most are such, and ast.unparse is slow
+        else:
+            kept = ast.unparse(node)
+        node.__dict__["_text"] = kept
     return kept
 
 

@@ -6,7 +6,7 @@ import ast
 
 from transformer.recognition.history import Capturable
 from transformer.recognition.learning_rate import RateUses
-from transformer.recognition.roles import Optimizer
+from transformer.recognition.optimizers import Optimizer
 from transformer.state import State
 from transformer.syntax.query import walk
 from transformer.syntax.rewrite import Edits

@@ -13,7 +13,8 @@ from itertools import takewhile
 
 from transformer.facts.python import SHOWS
 from transformer.facts.torch_api import attributes
-from transformer.recognition.roles import Optimizer, Roles
+from transformer.recognition.optimizers import Optimizer
+from transformer.recognition.roles import Roles
 from transformer.syntax.query import calls_method, names_in, receiver, statements, unparse, walk
 from transformer.syntax.tree import Tree
 from transformer.values.effects.world import World

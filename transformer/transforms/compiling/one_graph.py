@@ -13,7 +13,6 @@ from transformer.dataflow.grad_mode import without_gradients
 from transformer.facts import torch_api
 from transformer.facts.python import WRITES
 from transformer.facts.torch_api import attributes, of_optimizers
-from transformer.recognition import other_gradients
 from transformer.recognition.arguments import decided
 from transformer.recognition.roles import Roles
 from transformer.state import State
@@ -32,7 +31,7 @@ from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import BOTH, Rewrite, Skip, Transform, TransformInfo
-from transformer.transforms.compiling import frozen, present_rates
+from transformer.transforms.compiling import frozen, other_gradients, present_rates
 from transformer.transforms.compiling.compile import changed_option, stays_eager
 from transformer.transforms.compiling.outside_graphs import read_with_graph
 from transformer.transforms.update import late_append

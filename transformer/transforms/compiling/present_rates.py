@@ -9,7 +9,8 @@ from transformer.dataflow.name_lookups import sees_no_value
 from transformer.facts.libraries import module_methods
 from transformer.facts.torch_api import of_optimizers, optimizers
 from transformer.recognition.learning_rate import SEEING
-from transformer.recognition.roles import Optimizer, Roles
+from transformer.recognition.optimizers import Optimizer
+from transformer.recognition.roles import Roles
 from transformer.syntax.query import calls_method, is_read, last_written, walk
 from transformer.syntax.tree import Tree
 from transformer.values.effects.world import World

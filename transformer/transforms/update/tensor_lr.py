@@ -13,7 +13,8 @@ from transformer.facts.torch_api import optimizers
 from transformer.recognition.arguments import plain_option
 from transformer.recognition.history import Capturable, History
 from transformer.recognition.learning_rate import RateUses
-from transformer.recognition.roles import Optimizer, Roles
+from transformer.recognition.optimizers import Optimizer
+from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import calls_method, children, root, walk
 from transformer.syntax.rewrite import Edits

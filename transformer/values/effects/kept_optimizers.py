@@ -13,7 +13,8 @@ from transformer.facts.torch_api import NEW_TENSORS, OF, attributes, of_optimize
 from transformer.recognition.attribute_setting import sets_by_text
 from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.changes import Changes, only_makes
-from transformer.recognition.roles import Optimizer, Roles
+from transformer.recognition.optimizers import Optimizer
+from transformer.recognition.roles import Roles
 from transformer.syntax.query import (
     calls_method,
     first_parameter,

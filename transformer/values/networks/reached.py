@@ -19,7 +19,8 @@ from transformer.dataflow.grad_mode import without_gradients
 from transformer.facts.libraries import module_methods
 from transformer.facts.python import ACCESS, builtin_names
 from transformer.facts.torch_api import MADE, OF, attributes, holders, names
-from transformer.recognition.roles import Optimizer, Roles
+from transformer.recognition.optimizers import Optimizer
+from transformer.recognition.roles import Roles
 from transformer.syntax.options import holds_options
 from transformer.syntax.query import (
     bind_arguments,

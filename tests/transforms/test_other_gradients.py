@@ -8,7 +8,7 @@ import pytest
 from scripts import PARTS
 from states import more, state
 
-from transformer.recognition.other_gradients import held_by, outside
+from transformer.transforms.compiling.other_gradients import held_by, outside
 
 PENALTY = (
     f"{PARTS['optimizer']}\n"

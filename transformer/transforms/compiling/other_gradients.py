@@ -9,7 +9,8 @@ from transformer.dataflow.access import access
 from transformer.facts.libraries import module_methods
 from transformer.facts.python import TAKES_VALUES
 from transformer.facts.torch_api import NO_GRAPH, names, of_parameters
-from transformer.recognition.roles import Optimizer, Roles
+from transformer.recognition.optimizers import Optimizer
+from transformer.recognition.roles import Roles
 from transformer.syntax.options import holds_options
 from transformer.syntax.query import calls_method, children, first_parameter, names_in, pairwise, statements, walk
 from transformer.syntax.tree import Tree
