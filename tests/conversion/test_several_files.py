@@ -273,12 +273,45 @@ def test_a_module_that_is_used_by_its_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("unit", ["  ", "\t", "    "])
-def test_line_ends_and_indentation_of_each_file_stay(tmp_path: Path, end: str, unit: str) -> None:
-    files = {**FILES, "agent.py": AGENT.replace("    ", unit).replace("\n", end)}
-    several = apart(tmp_path, files, *INLINED)
+@pytest.mark.parametrize("of_script", ["\t", "    "])
+def test_line_ends_and_indentation_of_each_file_stay(tmp_path: Path, end: str, unit: str, of_script: str) -> None:
+    def indented(text: str, unit: str) -> str:
+        return text.replace("    ", unit)
+
+    broken = "    return [\n          x,\n   ][0]\n"  # the lines of an expression stay as they are
+    text = AGENT.replace("def show", f"def same(x):\n{broken}\n\ndef show")
+    files = {
+        **FILES,
+        "agent.py": indented(text.replace(broken, "<broken>"), unit)
+        .replace("<broken>", broken.replace("    return", f"{unit}return"))
+        .replace("\n", end),
+        "train.py": indented(TRAIN, of_script),
+    }
+    helper = "def floored(x):\n    if x:\n        return math.floor(x)\n    return 0\n\n\nclass Agent:"
+    edits = [*INLINED, ("class Agent:", helper), ("return math.floor(self", "return floored(self")]
+    several = apart(tmp_path, files, *((indented(old, of_script), indented(new, of_script)) for old, new in edits))
     agent = several.others[Path("agent.py")].decode()
     assert agent.count("\n") == agent.count(end)
-    assert f"def show(agent):{end}{unit}print" in agent
+    expected = files["agent.py"].replace(end, "\n")
+    for old, new in (INLINED[0], *edits[2:]):
+        assert expected.count(indented(old, unit)) == 1
+        expected = expected.replace(indented(old, unit), indented(new, unit))
+    assert without_blank_lines(agent) == without_blank_lines(expected)
+    assert printed(written(tmp_path, several)) == printed(tmp_path)
+
+
+def test_a_file_that_mixes_tabs_and_spaces(tmp_path: Path) -> None:
+    mixed = AGENT.replace("        return math", "    \treturn math")
+    several = apart(tmp_path, {**FILES, "agent.py": mixed}, *INLINED)
+    agent = several.others[Path("agent.py")].decode()
+    assert without_blank_lines(agent) == without_blank_lines(mixed.replace(*INLINED[0]))
+    assert printed(written(tmp_path, several)) == printed(tmp_path)
+    # LibCST does not take this
+    otherwise = "def add(x):\n    for i in range(x):\n\t    x += i\n    return x\n\n\ndef show"
+    files = {**FILES, "agent.py": AGENT.replace("def show", otherwise)}
+    assert apart(tmp_path, files).others[Path("agent.py")].decode() == files["agent.py"]
+    several = apart(tmp_path, files, *INLINED)
+    assert list(several.merged.values()) == ["it mixes tabs and spaces"]
     assert printed(written(tmp_path, several)) == printed(tmp_path)
 
 

@@ -14,7 +14,10 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 
+import libcst as cst
+
 from transformer.conversion.line_length import DEFAULT_LINE_LENGTH
+from transformer.conversion.together.gathered import indented_by, unit_of
 from transformer.conversion.together.modules import File
 from transformer.conversion.together.needed import bound_names
 from transformer.conversion.together.one_file import OneFile, module_name
@@ -168,6 +171,8 @@ class _Division:
             self.contents(file)
         except UnicodeEncodeError:
             raise _Merged("its encoding has not all characters that it contains now") from None
+        except cst.ParserSyntaxError:
+            raise _Merged("it mixes tabs and spaces") from None
         if used := self._lost(file) & (_scopes(self._edited(file)).used | self._imported_from(file)):
             raise _Merged(f"it uses {min(used)}, which the conversion leaves out")
 
@@ -283,6 +288,8 @@ class _Division:
             called = {name for helper in helpers for name in bound_names(helper[0])}
             first = next(part for part in changed if called & _scopes(new[part]).used)
             new[first] = "\n\n\n".join([*(helper[1].rstrip() for helper in helpers), new[first]])
+        unit = unit_of(content) if changed else ""
+        new |= {part: indented_by(unit, new[part]) for part in changed}
         for part in sorted(changed, key=lambda part: -part.first):
             last = part.last
             while part.after is None and last < len(lines) and not lines[last].strip():

@@ -104,7 +104,16 @@ def _followed(script: File, given: Mapping[Path, str], texts: Mapping[Path, str]
     return found
 
 
-def _indented_by(unit: str, text: str) -> str:
+def unit_of(text: str) -> str:
+    """A module's unit of indentation.
+
+    Raises:
+        ParserSyntaxError: it mixes tabs and spaces as LibCST does not accept it.
+    """
+    return cst.parse_module(text).default_indent
+
+
+def indented_by(unit: str, text: str) -> str:
     """A module's text with its blocks indented by a unit: the script's spaces in place of tabs.
 
     Python accepts a tab among spaces where LibCST does not: it becomes the spaces that Python takes it for.
@@ -129,7 +138,7 @@ class _Walk:
     @cached_property
     def unit(self) -> str:
         """The script's unit of indentation."""
-        return cst.parse_module(self.found.script.tree.code).default_indent
+        return unit_of(self.found.script.tree.code)
 
     def visit(self, file: File) -> None:
         places: dict[Import, Place] = {}
@@ -173,7 +182,7 @@ class _Walk:
         """The part of a module's text that an import executes, with the script's line ends and indentation."""
         lines = with_line_ends_of(self.found.script.tree.code, text)
         try:
-            return without_what_is_not_executed(_indented_by(self.unit, lines))
+            return without_what_is_not_executed(indented_by(self.unit, lines))
         except cst.ParserSyntaxError:
             raise Unconvertible(replace(mixed_tabs(text), file=name)) from None
 
