@@ -17,7 +17,7 @@ from pathlib import Path
 import libcst as cst
 
 from transformer.conversion.line_length import DEFAULT_LINE_LENGTH
-from transformer.conversion.together.gathered import indented_by, unit_of
+from transformer.conversion.together.gathered import indented_by
 from transformer.conversion.together.modules import File
 from transformer.conversion.together.needed import bound_names
 from transformer.conversion.together.one_file import OneFile, module_name
@@ -288,7 +288,7 @@ class _Division:
             called = {name for helper in helpers for name in bound_names(helper[0])}
             first = next(part for part in changed if called & _scopes(new[part]).used)
             new[first] = "\n\n\n".join([*(helper[1].rstrip() for helper in helpers), new[first]])
-        unit = unit_of(content) if changed else ""
+        unit = text.unit_of_indentation(content) if changed else ""
         new |= {part: indented_by(unit, new[part]) for part in changed}
         for part in sorted(changed, key=lambda part: -part.first):
             last = part.last

@@ -55,6 +55,12 @@ def _at(data: bytes, offset: int, message: str) -> Diagnostic:
     return Diagnostic(data.count(b"\n", 0, offset) + 1, offset - line_start + 1, "LC001", message)
 
 
+def unit_of_indentation(content: str) -> str:
+    """What the first block of a script is indented by; four spaces if there is none."""
+    tokens = tokenize.generate_tokens(io.StringIO(content).readline)
+    return next((token.string for token in tokens if token.type == tokenize.INDENT), "    ")
+
+
 def read(path: Path) -> Text:
     """Read and decode a script.
 

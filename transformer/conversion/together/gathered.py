@@ -17,7 +17,7 @@ from transformer.conversion.together.modules import File, read_file
 from transformer.conversion.together.needed import without_unneeded, without_what_is_not_executed
 from transformer.recognition.refusals import Unconvertible, mixed_tabs, unparsable
 from transformer.syntax.diagnostics import Diagnostic
-from transformer.syntax.text import NotText, read, with_line_ends_of
+from transformer.syntax.text import NotText, read, unit_of_indentation, with_line_ends_of
 from transformer.syntax.tree import Tree
 
 TAB = 8
@@ -104,15 +104,6 @@ def _followed(script: File, given: Mapping[Path, str], texts: Mapping[Path, str]
     return found
 
 
-def unit_of(text: str) -> str:
-    """A module's unit of indentation.
-
-    Raises:
-        ParserSyntaxError: it mixes tabs and spaces as LibCST does not accept it.
-    """
-    return cst.parse_module(text).default_indent
-
-
 def indented_by(unit: str, text: str) -> str:
     """A module's text with its blocks indented by a unit: the script's spaces in place of tabs.
 
@@ -138,7 +129,7 @@ class _Walk:
     @cached_property
     def unit(self) -> str:
         """The script's unit of indentation."""
-        return unit_of(self.found.script.tree.code)
+        return unit_of_indentation(self.found.script.tree.code)
 
     def visit(self, file: File) -> None:
         places: dict[Import, Place] = {}
