@@ -13,7 +13,8 @@ from transformer.recognition.attribute_setting import attribute_set, sets_by_tex
 from transformer.recognition.changes import Changes
 from transformer.recognition.learning_rate import changed_options
 from transformer.recognition.off_policy import makes_lists
-from transformer.recognition.roles import Optimizer, Roles
+from transformer.recognition.optimizers import Optimizer
+from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_imports
 from transformer.syntax.options import holds_options
