@@ -121,14 +121,16 @@ def as_they_came() -> str:
     """How many of the scripts that were added to lists unseen could be converted at once, and of how many the
     conversion was run and equal, in two sentences."""
     told = []
-    ran = Counter(s.get("ran") for name in LISTS for s in _listed(name))
+    scripts = [script for name in LISTS for script in _listed(name)]
+    ran = Counter(script.get("ran") for script in scripts)
     for name, what in LISTS.items():
         came = [s["first"] == "converted" for s in _listed(name) if s.get("first")]
         if came:
             told.append(f"{sum(came) / len(came):.0%} of {len(came)} ({what})")
+    run, equal, differ = ran["equal"] + ran["differs"], ran["equal"], ran["differs"]
     return (
-        f"It wrote a file for this many scripts that it had not seen before: {', '.join(told)}. Of all listed scripts, "
-        f"{ran['equal'] + ran['differs']} could be run here: {ran['equal']} are equal, {ran['differs']} differ."
+        f"It wrote a file for this many scripts that it had not seen before: {', '.join(told)}. Of all {len(scripts)} "
+        f"listed scripts, {run} could be run here: {equal} are equal, {differ} differ."
     )
 
 

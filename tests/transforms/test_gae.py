@@ -102,7 +102,8 @@ NOOPS = [
                 "minibatches", "np.random.shuffle(b_inds)", "np.random.shuffle(b_inds)\n<advantages>"
             ),
         },
-        NONE,
+        "the loop over the rollout's steps on line {line} is not between rollout and update",
+        at="for t in reversed",
     ),
     NoOp(
         "a walrus",

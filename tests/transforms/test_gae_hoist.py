@@ -335,7 +335,8 @@ NOOPS = [
             **HELPED,
             "report": PARTS["report"] + "\n" + CALLED.strip("\n").replace("    ", "", 1).replace("\n    ", "\n"),
         },
-        "no `for t in reversed(range(n))` over the rollout's steps was found",
+        "the loop on line {line} is not known to go over the rollout's steps",
+        at="for t in reversed",
     ),
     NoOp(
         "a function of another number of steps",

@@ -7,8 +7,10 @@ from scripts import script
 from transformer.conversion.first_state import read, recognise
 from transformer.values.networks.distributions import may_make
 
+LAYERS = "nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))"
 VALUES = (golden.FIXTURES / "deep_q.py").read_text(encoding="utf-8")
 """It learns values only."""
+MADE = "QNetwork(env.observation_space.shape[0], env.action_space.n)"
 
 
 @pytest.mark.parametrize(
@@ -23,8 +25,17 @@ VALUES = (golden.FIXTURES / "deep_q.py").read_text(encoding="utf-8")
             ),
             True,
         ),
+        (VALUES.replace(MADE, LAYERS), False),
+        (VALUES.replace(MADE, f"nn.Sequential(Body(), {LAYERS})"), True),
     ],
-    ids=["values alone", "a categorical one", "the module by another name", "a network of another file"],
+    ids=[
+        "values alone",
+        "a categorical one",
+        "the module by another name",
+        "a network of another file",
+        "layers alone",
+        "layers and others",
+    ],
 )
 def test_distributions(source: str, may: bool) -> None:
     assert may_make(recognise(read(source, 120)).roles) == may

@@ -54,7 +54,7 @@ def test_checks_that_could_not_run(toy_recording: Recording) -> None:
     recording = replace(toy_recording, steps=())
     graphs = {f"{name.replace('-', '_')}": "emulated" for name in CHECKS if "cuda" in name}
     emulated = Verification(checks(*CHECKS, **graphs), recording, ())
-    assert printed(emulated)[-1].startswith("EQUAL on all that can run here. CUDA graphs need a GPU.   ")
+    assert printed(emulated)[-1].startswith("EQUAL on all that can run here; CUDA graphs need a GPU.   ")
     left = Verification(checks(*CHECKS, compiled="not run"), recording, ())
     assert printed(left)[-1].startswith("EQUAL on all that could run.   ")
     stopped = Verification(checks("flags-off", "flags-on", flags_on="not run"), recording, ())
@@ -64,7 +64,7 @@ def test_checks_that_could_not_run(toy_recording: Recording) -> None:
 @pytest.mark.parametrize("others", [False, True])
 def test_shared_shuffles(toy_recording: Recording, others: bool) -> None:
     last = printed(Verification(checks(*CHECKS), toy_recording, (), other_shuffles=others))[-1]
-    assert ("EQUAL, given the original's shuffles (by itself, the new script draws others).   " in last) == others
+    assert ("EQUAL. Not compared: how the new script shuffles by itself.   " in last) == others
 
 
 @pytest.mark.parametrize("stepwise", [False, True])
@@ -82,7 +82,7 @@ def test_branches_not_exercised(toy_recording: Recording, places: int) -> None:
     lines = printed(verification)
     assert [line for line in lines if "never" in line] == [f"not exercised: {s}" for s in sentences[:3]]
     assert any("and 2 more places: -v shows them" in line for line in lines) == (places > 3)
-    end = "EQUAL, but for what was not exercised."
+    end = "EQUAL. Not compared: what was not exercised."
     assert lines[-1].startswith(end)
     exercised = [line for line in printed(verification, all_was_told=True) if "exercised" in line]
     assert len(exercised) == 1

@@ -198,7 +198,7 @@ def _compare_with_output(result: Result, data: bytes, script: Path | None) -> Re
         if edited:
             advice = f"`{again} --force` overwrites the edits"
             if path not in result.others:
-                edits = shlex.join(["lean-convert", "diff", "--edits", str(path)])
+                edits = output.shows_edits(path, text.decode(path.read_bytes()).content)
                 advice = f"`{edits}` shows the edits, `{again} --force` overwrites them"
         return replace(result, stale=f"{stale}; {advice}")
     return result

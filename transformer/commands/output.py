@@ -183,8 +183,15 @@ def _check_replaceable(target: Path, data: bytes, *, diff_shows: bool) -> None:
     ways_out = "--force overwrites it, another name keeps it"
     if header.find(content) is None:
         raise OutputError(f"{target} exists and was not written by lean-convert; {ways_out}")
-    shown = f", as `{shlex.join(['lean-convert', 'diff', '--edits', str(target)])}` shows" if diff_shows else ""
+    shown = f", as `{shows_edits(target, content)}` shows" if diff_shows else ""
     raise OutputError(f"{target} was edited since lean-convert wrote it{shown}; {ways_out}")
+
+
+def shows_edits(file: Path, content: str) -> str:
+    """The command that shows how a converted file was edited; SCRIPT stands for its source if that is not beside it."""
+    head = header.find(content)
+    beside = head is not None and head.source_name is not None and (file.parent / head.source_name).is_file()
+    return shlex.join(["lean-convert", "diff", *([] if beside else ["SCRIPT"]), "--edits", str(file)])
 
 
 def _replace(target: Path, data: bytes, permissions: int) -> None:

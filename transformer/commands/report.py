@@ -449,11 +449,8 @@ def _print_steps(console: Console, result: Result, *, verbose: bool) -> None:
 
     what, stats = f"{len(result.applied)} transform{'s' * (len(result.applied) != 1)} applied", result.stats
     moved = f", {stats.moved} moved" if stats.moved else ""  # fewer than the sum: steps change one another's lines
-    print_line(
-        console,
-        (what, "bold"),
-        f", in total {stats.added} line{'s' * (stats.added != 1)} added, {stats.removed} removed{moved}",
-    )
+    added = f"{stats.added} line{'s' * (stats.added != 1)} added"
+    print_line(console, (what, "bold"), f"; compared with the original, {added}, {stats.removed} removed{moved}")
     applied, left, rest = list[tuple[Cell, ...]](), list[tuple[Cell, ...]](), list[tuple[Cell, ...]]()
     held = left_as_it_was(result.conversion)
     shown = {name for one in held for name in one.names}

@@ -48,6 +48,9 @@ def not_exercised(sites: Sequence[Site]) -> tuple[str, ...]:
 def _sentences(site: Site, sites: Sequence[Site]) -> Iterator[str]:
     if not is_open(site, sites):
         return
-    missing = " or ".join(way for way in site.outcomes if way not in site.seen)
+    missing = [way for way in site.outcomes if way not in site.seen]
     leaves = f" ({site.leaves})" if site.leaves else ""
-    yield f"{site.text} {_NEVER[site.kind].format(missing)}{leaves}"
+    if site.kind == "choice" and len(missing) == len(site.outcomes):
+        yield f"the arguments of {site.text} were always equal{leaves}"
+    else:
+        yield f"{site.text} {_NEVER[site.kind].format(' or '.join(missing))}{leaves}"

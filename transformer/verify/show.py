@@ -168,24 +168,21 @@ def _duration(seconds: float) -> str:
 
 def _equal_on(verification: Verification) -> str:
     """The verdict if nothing is different."""
-    shared = (
-        ", given the original's shuffles (by itself, the new script draws others)"
-        if verification.other_shuffles
-        else ""
-    )
+    apart = ["how the new script shuffles by itself"] if verification.other_shuffles else []
     if idle := never_called(verification.checks):
-        shared += f", but for {' and '.join(f'{name}()' for name in idle)}, which never ran"
+        apart.append(f"{' and '.join(f'{name}()' for name in idle)}, which never ran")
     elif verification.not_exercised:
-        shared += ", but for what was not exercised"
+        apart.append("what was not exercised")
+    besides = f" Not compared: {'; '.join(apart)}." if apart else ""
     statuses = {g: [check.status for check in verification.checks if of_group(check.name, g)] for g in CHECKS}
     ran = [group for group, found in statuses.items() if set(found) - {"not run"}]
     if ran and not statuses[CHECKS[-1]]:
-        return f"EQUAL up to {shown(ran[-1])}{shared}."
+        return f"EQUAL up to {shown(ran[-1])}.{besides}"
     graphs = [check.status for check in verification.checks if GRAPHS in check.name]
     if graphs and set(graphs) == {"emulated"}:
-        return f"EQUAL on all that can run here{shared}. CUDA graphs need a GPU."
+        return f"EQUAL on all that can run here; CUDA graphs need a GPU.{besides}"
     left = any(check.status == "not run" for check in verification.checks)
-    return f"EQUAL on all that could run{shared}." if left else f"EQUAL{shared}."
+    return f"EQUAL on all that could run.{besides}" if left else f"EQUAL.{besides}"
 
 
 def print_verification(verification: Verification, console: Console) -> None:

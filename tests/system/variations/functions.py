@@ -126,7 +126,7 @@ VARIATIONS = [
         },
         {
             **dict.fromkeys(("storage", "rollout"), "the rollout loop is inside another statement"),
-            "gae": "no `for t in reversed(range(n))` over the rollout's steps was found between rollout and update",
+            "gae": "is not between rollout and update",
         },
     ),
     Variation(

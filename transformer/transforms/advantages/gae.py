@@ -42,13 +42,16 @@ def apply(state: State) -> Rewrite:
     """
     roles = state.roles
     block = roles.phases.block
-    work: list[ast.AST] = [*roles.gae_loops, *(helper.call for helper in roles.gae_functions)]
+    work: list[ast.stmt | ast.expr] = [*roles.gae_loops, *(helper.call for helper in roles.gae_functions)]
     tops = sorted({i for node in work for i, s in enumerate(block) if node in walk(s)})
     phases = roles.phases
     tops = [i for i in tops if block.index(phases.collect) < i < block.index(phases.learn)]
     if not tops:
-        kind = Skip if work else NotNeeded
-        raise kind("no `for t in reversed(range(n))` over the rollout's steps was found between rollout and update")
+        if work:
+            raise Skip(f"the loop on line {work[0].lineno} is not between rollout and update")
+        raise NotNeeded(
+            "no `for t in reversed(range(n))` over the rollout's steps was found between rollout and update"
+        )
     first, last = _widen(roles, block, tops[0], tops[-1])
     edits = Edits(state.source)
     doc = "Estimate the advantages and returns of the rollout, backwards in time."

@@ -89,8 +89,10 @@ def apply(state: State) -> Rewrite:
             reasons.append(skip.at("the loop", [loop]))
     if not done:
         none = "no `for t in reversed(range(n))` over the rollout's steps was found"
-        elsewhere = any(backwards(n.iter) is not None for n in state.tree.of(ast.For))
-        raise Skip(none) if elsewhere and not reasons else skipped(reasons, none)
+        elsewhere = next((n for n in state.tree.of(ast.For) if backwards(n.iter) is not None), None)
+        if elsewhere is not None and not reasons:
+            raise Skip(f"the loop on line {elsewhere.lineno} is not known to go over the rollout's steps")
+        raise skipped(reasons, none)
     return Rewrite(edits, left=still_left(reasons))
 
 

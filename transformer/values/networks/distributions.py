@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from transformer.facts.torch_api import DISTRIBUTIONS, distributions
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import TRY, pairwise
+from transformer.syntax.query import TRY, pairwise, walk
 from transformer.syntax.tree import Tree
 
 """Classes that are only used in tests of type."""
@@ -30,10 +30,17 @@ def may_make(roles: Roles, code: Iterable[ast.AST] | None = None) -> bool:
     if kept:  # an agent keeps its networks: self.actor = Actor()
         stores = [(t, v) for s in roles.tree.of(ast.Assign) for t, v in pairwise(s) if isinstance(t, ast.Attribute)]
         made += [value for target, value in stores if isinstance(target, ast.Attribute) and target.attr in kept]
-    here = bool(made) and all(roles.tree.constructor(value) is not None for value in made)
+    here = bool(made) and all(_is_of_file(roles.tree, value) for value in made)
     if not here or code is None:
         return not here or "distributions" in roles.tree.code
     return any("distributions" in (roles.tree.qualified(node) or "") for node in code)
+
+
+def _is_of_file(tree: Tree, value: ast.expr) -> bool:
+    """Whether a value makes a network of a class of the file, or of torch's layers alone."""
+    calls = [node for node in walk(value) if isinstance(node, ast.Call)]
+    layers = isinstance(value, ast.Call) and all((tree.qualified(c.func) or "").startswith("torch.nn.") for c in calls)
+    return tree.constructor(value) is not None or layers
 
 
 def caught(roles: Roles) -> ast.stmt | None:
