@@ -323,7 +323,48 @@ REWRITES += [
     ),
 ]
 
+RECURRENCE = "advantages[t] = lastgaelam = delta + args.gamma * args.gae_lambda * nextnonterminal * lastgaelam"
+CARRIED = RECURRENCE.replace("advantages[t] = ", "") + "\n"
+SEES_A_SHAPE = {
+    "lastgaelam[0]": f"{CARRIED}advantages[t] = lastgaelam[0]",
+    "lastgaelam.select(0, 0)": f"{CARRIED}advantages[t] = lastgaelam.select(0, 0)",
+    "lastgaelam.t()": f"{CARRIED}advantages[t] = lastgaelam.t()",
+    "lastgaelam.view(-1, 1)": f"{CARRIED}advantages[t] = lastgaelam.view(-1, 1)",
+    "lastgaelam += delta": "lastgaelam = lastgaelam * 0.9\nlastgaelam += delta\nadvantages[t] = lastgaelam",
+    "advantages[t] += lastgaelam": f"{CARRIED}advantages[t] += lastgaelam",
+    "(delta, lastgaelam)": f"{CARRIED}both = (delta, lastgaelam)\nadvantages[t] = lastgaelam",
+    "(row,) = lastgaelam": f"{CARRIED}(row,) = lastgaelam\nadvantages[t] = row",
+    "row, *_ = lastgaelam * 1": f"{CARRIED}row, *_ = lastgaelam * 1\nadvantages[t] = row",
+    "lastgaelam[0, :]": f"{CARRIED}advantages[t] = lastgaelam[0, :]",
+    "[x for x in lastgaelam]": f"{CARRIED}rows = [x for x in lastgaelam]\nadvantages[t] = lastgaelam",
+    "kept[t]": f"kept = [0] * args.num_steps\n{CARRIED}kept[t] = lastgaelam\nadvantages[t] = lastgaelam",
+}
+"""What is computed in a turn has the shape `(1, n)` of the value after the last step, and later that of a row."""
+SEES_NONE = (
+    "lastgaelam",
+    "lastgaelam.flatten()",
+    "lastgaelam.view(-1)",
+    "lastgaelam.squeeze(0)",
+    "lastgaelam.detach()",
+)
+
+
+@pytest.mark.parametrize("stored", SEES_NONE)
+def test_what_is_stored_in_a_row_has_its_shape(stored: str) -> None:
+    parts = {"gae": edited("gae", RECURRENCE, f"{CARRIED}advantages[t] = {stored}")}
+    assert turn("gae-hoist", script(parts)).applied
+
+
 NOOPS = [
+    *(
+        NoOp(
+            f"a shape that is seen: {seen}",
+            {"gae": edited("gae", RECURRENCE, statements)},
+            f"line {{line}}: {seen} may depend on the shape of what follows the last step",
+            at=seen,
+        )
+        for seen, statements in SEES_A_SHAPE.items()
+    ),
     NoOp(
         "the branch depends on its earlier choices",
         {"gae": edited("gae", "nextvalues = values[t + 1]", "nextvalues = values[t + 1] * nextnonterminal")},

@@ -48,7 +48,8 @@ def apply(state: State) -> Rewrite:
     tops = [i for i in tops if block.index(phases.collect) < i < block.index(phases.learn)]
     if not tops:
         if work:
-            raise Skip(f"the loop on line {work[0].lineno} is not between rollout and update")
+            line = min(node.lineno for node in work)
+            raise Skip(f"the loop over the rollout's steps on line {line} is not between rollout and update")
         raise NotNeeded(
             "no `for t in reversed(range(n))` over the rollout's steps was found between rollout and update"
         )

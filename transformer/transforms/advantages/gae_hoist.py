@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from transformer.dataflow.access import access
 from transformer.dataflow.liveness import Liveness
 from transformer.facts.python import CONVERTS
-from transformer.facts.torch_api import methods, names
+from transformer.facts.torch_api import OF, methods, names
 from transformer.recognition.buffers import resized
 from transformer.recognition.roles import Roles
 from transformer.state import State
@@ -96,6 +96,9 @@ def apply(state: State) -> Rewrite:
     return Rewrite(edits, left=still_left(reasons))
 
 
+OF_ALL_ELEMENTS = (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp)
+
+
 @dataclass(frozen=True)
 class Boundary:
     """`if t == T - 1: a = last; else: a = inner`: the value of each name at the last step and at the others."""
@@ -141,12 +144,14 @@ class Hoist:
         }
         """Names of methods and class attributes: an attribute of such a name may be a different number each time."""
         self.world = roles.get(World)
-        ranks = {self.shapes.rank(n.value) for s in loop.body for n in ast.walk(s)
-                 if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)} - {None}  # fmt: skip
+        ranks = {rank for s in loop.body for n in ast.walk(s) if isinstance(n, ast.Subscript)
+                 if isinstance(n.ctx, ast.Store) and (rank := self.shapes.rank(n.value)) is not None}  # fmt: skip
         self.rank = ranks.pop() if len(ranks) == 1 else 2
         """The rank of the arrays over time. All have the same, so they broadcast at one step as they do for all."""
         self.whole: set[str] = set()
         """Names whose values for all steps are computed before the loop."""
+        self.other_shape = False
+        """Whether a choice at the last step may have another shape than a row: then so may all that is computed."""
         self.obstacle: str | None = None
         """Why a choice at the last step has to stay in the loop."""
         self.boundary = self._boundary()
@@ -206,6 +211,9 @@ class Hoist:
             raise Skip(self.obstacle or self._unknown_row(body) or "each result in it depends on that of another step")
         for stmt in left:
             lines += self._hoist_from(edits, stmt)
+        if self.other_shape and (node := self._seen_shape(left)) is not None:
+            text = f"line {node.lineno}: {self.tree.text(node)}"
+            raise Skip(f"{text} may depend on the shape of what follows the last step, which may be no row")
         for stmt in hoisted:
             edits.remove(stmt)
         if self.boundary:
@@ -440,12 +448,66 @@ class Hoist:
             for n in ast.walk(inner)
             if isinstance(n, ast.Subscript) and (b := self._base(n, True)) is not None
         ]
+        self.other_shape |= self.shapes.rank(last) != self.rank - 1
         ends = self.tree.text(last)
         ends = ends if isinstance(last, (ast.Name, ast.Attribute, ast.Subscript, ast.Call)) else f"({ends})"
         whole = f"{ends}.expand_as({self.tree.text(bases[0])}[:1])"
         if self.rank == 1 and self.shapes.rank(last) not in (0, 1):  # one step has one element, of any shape
             whole = f"{ends}.reshape(1)"
         return f"torch.cat([{self.tree.splice(inner, edits)}, {whole}])"
+
+    def _seen_shape(self, left: Sequence[ast.stmt]) -> ast.stmt | ast.expr | None:
+        """What in the statements that stay may see whether a value has the shape `(n,)` of a row, or `(1, n)`.
+
+        Operations on all elements do not, and what is stored in a tensor's row has its shape.
+        """
+        computed = self._computed_from_choices()
+        for stmt in (stmt for stmt in left if names_in([stmt]) & computed):
+            targets = stmt.targets if isinstance(stmt, ast.Assign) else []
+            if not targets or not all(isinstance(target, (ast.Name, ast.Subscript)) for target in targets):
+                return stmt  # it works in place, or unpacks
+            for node in walk(stmt):
+                if isinstance(node, ast.expr) and self._sees_shape(node, computed):
+                    return node
+        return None
+
+    def _computed_from_choices(self) -> set[str]:
+        """The names of the loop whose values depend on what follows the last step."""
+        found = set(self.boundary.inner) if self.boundary else set[str]()
+        while True:
+            new = {
+                name
+                for stmt in statements(self.loop.body)
+                if names_in([stmt]) & found or any(isinstance(node, ast.IfExp) for node in walk(stmt))
+                for name in self.bound
+                if _stores(stmt, name)
+            }
+            if new <= found:
+                return found
+            found |= new
+
+    def _sees_shape(self, node: ast.expr, computed: set[str]) -> bool:
+        """Whether an expression does so, given the names of such values."""
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+            is_tensor = self.tensors.tensor(node.value) or self.world.are_tensors(self.world.of(node.value))
+            return not is_tensor  # a list keeps what it is given
+        if not names_in([node]) & computed or isinstance(node, (ast.Name, *OF_ALL_ELEMENTS)):
+            return False
+        if isinstance(node, ast.Subscript):
+            return bool(names_in([node.value]) & computed)
+        if isinstance(node, ast.Attribute):
+            return not isinstance(self.tree.parents[node], ast.Call)
+        return not isinstance(node, ast.Call) or not self._any_shape(node)
+
+    def _any_shape(self, call: ast.Call) -> bool:
+        """Whether a call does the same for `(n,)` and `(1, n)`, but for the shape of its result."""
+        if not self._copies(call) or isinstance(call.func, ast.Name):
+            return True
+        method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+        row, given = OF["tensor"][method], call.args
+        to_row = method in ("reshape", "view") and len(given) == 1 and is_number(given[0], -1)
+        leading = method == "squeeze" and all(is_number(dim, 0) for dim in given)
+        return row.rows == "element" or method == "item" or (row.flat and not given) or to_row or leading
 
     def _why_not_joined(self, name: str, inner: ast.expr) -> str:
         """Why the value of a name before the last step cannot be computed for all steps at once."""
