@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import ast
+from typing import TypeAlias
 
 from transformer.facts.torch_api import FLOAT32, SINGLE, functions, names
 from transformer.recognition.roles import Roles
-from transformer.values.tensors import Tensors, values
+from transformer.values.networks.results import Results
+from transformer.values.tensors import Tensors, place_of, values
 
 SAME_DTYPE = names("tensor", dtype="kept") - names("tensor", rows="broadcast")
 """Methods whose result's dtype depends on no other tensor, except through an argument."""
 NEW = functions("torch", dtype="default")
 GIVEN = functions("torch", dtype="given")
 """Functions whose result has the dtype of the given values, unless one is named."""
+
+
+Place: TypeAlias = tuple[int | None, int | None]
+"""The place of a result in a tuple, None for all of them; and the size of the tuple, if known."""
 
 
 class Dtypes:
@@ -28,7 +34,7 @@ class Dtypes:
         """Whether an expression of the script is a float32 tensor at its place."""
         return self._float32(node, self._roles.tree.statement(node))
 
-    def _float32(self, node: ast.expr, stmt: ast.stmt) -> bool:
+    def _float32(self, node: ast.expr, stmt: ast.stmt, place: Place = (None, 1)) -> bool:
         if isinstance(node, ast.Name):
             bindings = list(self._tensors.bindings(node.id, stmt))
             return bool(bindings) and all(b is not None and self._is_bound_to_float32(node.id, b) for b in bindings)
@@ -44,8 +50,9 @@ class Dtypes:
             if isinstance(node.value, ast.Name) and node.value.id == facts.storage:
                 key = node.slice.value if isinstance(node.slice, ast.Constant) else None
                 return facts.storage_dtypes.get(str(key)) in FLOAT32
-            return self._float32(node.value, stmt)
-        return isinstance(node, ast.Call) and self._call_is_float32(node, stmt)
+            index = node.slice.value if isinstance(node.slice, ast.Constant) else None
+            return self._float32(node.value, stmt, (index if isinstance(index, int) else None, None))
+        return isinstance(node, ast.Call) and self._call_is_float32(node, stmt, place)
 
     def _float32_or_number(self, node: ast.expr, stmt: ast.stmt) -> bool:
         number = isinstance(node, ast.Constant) or not self._tensors.tensor_at(node, stmt)
@@ -57,7 +64,7 @@ class Dtypes:
         self._busy.add((name, stmt))
         try:
             found = list(values(stmt, name))
-            return bool(found) and all(self._float32(v, stmt) for v in found)
+            return bool(found) and all(self._float32(v, stmt, place_of(stmt, name)) for v in found)
         finally:
             self._busy.discard((name, stmt))
 
@@ -68,11 +75,12 @@ class Dtypes:
         around = [*tree.ancestors(node), *(tree.ancestors(helper.call) if helper else ())]
         return any(map(roles.is_autocast, around))
 
-    def _call_is_float32(self, node: ast.Call, stmt: ast.stmt) -> bool:
+    def _call_is_float32(self, node: ast.Call, stmt: ast.stmt, place: Place) -> bool:
         roles = self._roles
         tree = roles.tree
         if self._tensors.produced(node):
-            return self._networks_are_float32 and not self._under_autocast(node)
+            floating = Results(roles, node).is_floating(*place)
+            return floating and self._networks_are_float32 and not self._under_autocast(node)
         dtype = next((ast.unparse(k.value) for k in node.keywords if k.arg == "dtype"), None)
         if tree.calls(node, *SINGLE):
             return True

@@ -182,12 +182,12 @@ class Tensors:
         if self._is_env(value, "step"):
             return self.in_step(stmt, name)
         if helper := self._helper_called(value):
-            place, count = _place(stmt, name)
+            place, count = place_of(stmt, name)
             returned = helper.returned(place, count)
             return bool(returned) and all(self._tensor(part, at) for part, at in returned)
         if isinstance(value, (ast.GeneratorExp, ast.ListComp)) and not assigns(stmt, name):
             return self._tensor(value.elt, stmt)
-        place, count = _place(stmt, name)
+        place, count = place_of(stmt, name)
         if place is not None and isinstance(value, ast.Call):
             if self._tree.function_called(value) is not None:
                 return self._returns_tensor(value, stmt, place, count)
@@ -380,7 +380,7 @@ class Tensors:
             found = list[tuple[ast.Call, ast.stmt]]()
             for bound in self.bindings(node.id, stmt):
                 made = list(values(bound, node.id)) if bound is not None else []
-                place = _place(bound, node.id) if bound is not None else (None, 0)
+                place = place_of(bound, node.id) if bound is not None else (None, 0)
                 calls = [c for v in made if isinstance(v, ast.Call) for c in self._distribution(v, bound, place)]
                 if not made or len(calls) != len(made):
                     return []
@@ -413,7 +413,7 @@ class Tensors:
             self._entered.pop()
 
 
-def _place(stmt: ast.stmt, name: str) -> tuple[int | None, int]:
+def place_of(stmt: ast.stmt, name: str) -> tuple[int | None, int]:
     """The index of a name among the targets of an unpacking, and their number; None for the whole value."""
     for target in stmt.targets if isinstance(stmt, ast.Assign) else []:
         for place, element in enumerate(target.elts if isinstance(target, (ast.Tuple, ast.List)) else []):

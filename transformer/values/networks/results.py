@@ -6,11 +6,12 @@ import ast
 
 from transformer.dataflow.access import access
 from transformer.facts.python import builtin_names
-from transformer.facts.torch_api import DISTRIBUTIONS, LOSSES, REDUCES
+from transformer.facts.torch_api import DISTRIBUTIONS, LOSSES, REDUCES, functions, names
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import (
     children,
     first_parameter,
+    last_written,
     parameters,
     statements,
     unparse,
@@ -67,6 +68,13 @@ def kept_network(roles: Roles, node: ast.expr) -> ast.ClassDef | None:
         value = value.func.value
     cls = tree.classes.get(unparse(value.func)) if isinstance(value, ast.Call) else None
     return cls if cls is not None and roles.is_module(cls) else None
+
+
+DEEP = 6
+"""The maximum number of names and methods to follow."""
+KEPT = names("tensor", dtype="kept") | names("tensor", reduces=True)
+KEEPING = functions("torch", "functional", dtype="kept")
+"""Methods and functions whose results are floats if what they are given is."""
 
 
 class Results:
@@ -134,6 +142,65 @@ class Results:
             for v in returns
         ]
         return bool(parts) and all(p is not None and self._makes_distribution(p, self._method) for p in parts)
+
+    def is_floating(self, place: int | None, count: int | None = 1) -> bool:
+        """Whether a result is computed by layers, or from what they computed.
+
+        An action is not known to be: it is drawn, chosen by its place, or given to the method.
+
+        Args:
+            place: the place of the result in a tuple; None for all results.
+            count: the size of the tuple, if it is known.
+        """
+        if self._method is None:
+            return not self._tree.methods(last_written(self._call.func))
+        return self._returns_floats(self._method, place, count, DEEP)
+
+    def _returns_floats(self, method: ast.FunctionDef, place: int | None, count: int | None, depth: int) -> bool:
+        returns = [s.value for s in statements(method.body) if isinstance(s, ast.Return) and s.value is not None]
+        parts: list[ast.expr] = []
+        for value in returns:
+            several = value.elts if isinstance(value, ast.Tuple) else [value]
+            known = place is not None and (count == len(several) or (count is None and 0 <= place < len(several)))
+            parts += several[place : place + 1] if known and place is not None else several
+        return bool(parts) and all(self._floating(part, method, depth) for part in parts)
+
+    def _floating(self, node: ast.expr, method: ast.FunctionDef, depth: int) -> bool:
+        """Whether an expression of a method is known to be a tensor of floats."""
+        if not depth:
+            return False
+        if isinstance(node, ast.Name):
+            return node.id not in parameters(method) and self._is_bound_to_floats(node.id, method, depth - 1)
+        if isinstance(node, (ast.Subscript, ast.Starred)):
+            return self._floating(node.value, method, depth)
+        if isinstance(node, ast.UnaryOp):
+            return self._floating(node.operand, method, depth)
+        if isinstance(node, ast.BinOp):
+            return any(self._floating(side, method, depth) for side in (node.left, node.right))
+        if not isinstance(node, ast.Call):
+            return False
+        name, owner = last_written(node.func), first_parameter(method)
+        if (qualified := self._tree.qualified(node.func)) is not None:
+            kept = qualified in KEEPING and bool(node.args) and self._floating(node.args[0], method, depth)
+            return kept or qualified == "torch.cat"
+        if name in ("log_prob", "entropy", "rsample", "float"):
+            return True
+        if not isinstance(node.func, ast.Attribute):
+            return name == owner and self._is_own("forward", depth)
+        if unparse(node.func.value) == owner or unparse(node.func).startswith(f"{owner}."):
+            return self._is_own(name, depth) if self._tree.methods(name) else True  # a layer
+        return name in KEPT and self._floating(node.func.value, method, depth)
+
+    def _is_own(self, name: str, depth: int) -> bool:
+        """Whether all results of a method of the network's class are known to be."""
+        own = self._method_of(self._class, name)
+        return own is not None and self._returns_floats(own, None, 1, depth - 1)
+
+    def _is_bound_to_floats(self, name: str, method: ast.FunctionDef, depth: int) -> bool:
+        bound = [s for s in statements(method.body) if name in access(s).binds]
+        plain = all(isinstance(s, (ast.Assign, ast.AugAssign)) for s in bound)
+        values = [s.value for s in bound if isinstance(s, ast.Assign)]  # `x += y` is made in place, as x is
+        return bool(values) and plain and all(self._floating(value, method, depth) for value in values)
 
     def _makes_distribution(self, node: ast.expr, method: ast.FunctionDef) -> bool:
         if isinstance(node, ast.Name) and node.id not in parameters(method):
