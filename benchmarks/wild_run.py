@@ -153,8 +153,10 @@ def run_compiled(
             return "not run", str(failed)
     for check in (r for r in checks if r.status in ("different", "failed") or r.name == COMPILED):
         if check.status != "equal":
-            told = "not run" if check.status == "not run" else "differs"
-            return told, f"{check.name}: {(*check.findings, check.reason)[0]}"
+            why = (*check.findings, check.reason)[0]
+            if setting.cpu and "not compiled with CUDA" in why:
+                return "not run", "torch.compile cannot trace what runs it on the CPU here"
+            return "not run" if check.status == "not run" else "differs", f"{check.name}: {why}"
     return "equal", ""
 
 

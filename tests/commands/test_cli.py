@@ -482,7 +482,7 @@ class TestCheck:
         advice = run(script, "-o", out, *options, "--check").stderr
         command = [words for words in re.findall(r"`lean-convert (.*?)`", advice) if not words.startswith("diff ")]
         assert len(command) == 1
-        assert (f"`lean-convert diff --edits {out}`" in advice) == edited
+        assert (f"`lean-convert diff SCRIPT --edits {out}`" in advice) == edited
         assert run(*shlex.split(command[0])).exit_code == 0
         assert run(script, "-o", out, *options, "--check").exit_code == 0
 

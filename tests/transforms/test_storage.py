@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import pytest
-from cases import NoOp, Parts, Rewrite, turn
+from cases import NoOp, Parts, Rewrite, converted_by, turn
 from forking import preload
 from golden import FIXTURES
 from judge import judge
@@ -489,3 +489,20 @@ def test_a_result_that_is_changed_after_it_was_unpacked_into_a_row(held: str, ch
     step = turn("storage", script(parts))
     assert step.applied, step.outcome
     assert ('transition["values"] = value_1.flatten().clone()' in step.after) is copied
+
+
+ACTED = "action, logprob, _, value = agent.get_action_and_value(next_obs)"
+PICK = "\n\n    def pick(self, x):\n        return Categorical(logits=self.actor(x)).sample()"
+PICKED = "action = agent.pick(next_obs)\n_, logprob, _, value = agent.get_action_and_value(next_obs, action)"
+
+
+@pytest.mark.parametrize("act", [ACTED, PICKED])
+def test_an_action_that_is_read_back_has_the_dtype_of_its_buffer(act: str) -> None:
+    """It is drawn as an integer, and the buffer holds floats."""
+    parts = {
+        "agent": PARTS["agent"] + PICK,
+        "act": edited("act", ACTED, act),
+        "record": PARTS["record"] + "\nseen = actions[step] * 31",
+    }
+    after = converted_by(script(parts), "storage").source
+    assert 'transition["actions"] = action.flatten().to(torch.float32).clone()' in after

@@ -144,3 +144,44 @@ def test_a_network_that_an_object_keeps(kept: str, more: str, known: bool) -> No
     (call,) = (n for n in made.tree.of(ast.Call) if ast.unparse(n.func) == "keeper.critic_net")
     cls = kept_network(made.roles, call.func)
     assert (cls is not None and cls.name == "Agent") == known
+
+
+DRAWN = "probs = Categorical(logits=self.actor(x))\naction = probs.sample() if y is None else y\n"
+FLOATS = [
+    "return self.critic(x)",
+    "return self.critic(x).squeeze(-1) * 2",
+    "z = self.actor(x)\nz = z - z.mean()\nreturn torch.exp(z)",
+    "z = self.critic(x)\nz += y\nreturn -z[0]",
+    f"{DRAWN}return probs.log_prob(action).sum()",
+    "return self.get_value(x)",
+    "return x.float()",
+]
+OTHERS = [
+    "return x",
+    "return y",
+    "return Categorical(logits=self.actor(x)).sample()",
+    f"{DRAWN}return action",
+    f"{DRAWN}return action.clone()",
+    "return self.actor(x).argmax(-1)",
+    "return self.actor(x).long()",
+    "return self.actor(x) > 0",
+    "return torch.multinomial(self.actor(x), 1)",
+    "return self.get_action_and_value(x)",
+    "return self.same(x)",
+    "with torch.no_grad() as z:\n    pass\nreturn z",
+]
+
+
+@pytest.mark.parametrize(("body", "floating"), [*((b, True) for b in FLOATS), *((b, False) for b in OTHERS)])
+def test_results_that_are_floats(body: str, floating: bool) -> None:
+    assert results(body).is_floating(None) is floating
+
+
+def test_the_place_of_a_result_of_floats() -> None:
+    """An action, its log-probability, and the value."""
+    found = results(f"{DRAWN}return action, probs.log_prob(action), self.critic(x)")
+    assert [found.is_floating(place, 3) for place in range(3)] == [False, True, True]
+    assert [found.is_floating(place, None) for place in range(3)] == [False, True, True]
+    assert not found.is_floating(None) and not found.is_floating(1, 2)
+    assert results("return x", "agent.critic(obs)").is_floating(None)
+    assert not results("return x", "unknown.same(obs)").is_floating(None)

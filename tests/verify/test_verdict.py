@@ -47,7 +47,7 @@ def test_a_compiled_function_that_never_ran_is_in_the_verdict(toy_recording: Rec
     lockstep = Lockstep((Function("update", 4, 2), Function("update_targets", 0, 0)), (), (), 2, 0.0)
     compiled = replace(Check("compiled", "equal"), lockstep=lockstep)
     last = printed(Verification((*checks(*REACHED[:3]), compiled), recording, ()))[-1]
-    assert last.startswith("EQUAL up to compiled, but for update_targets(), which never ran.   ")
+    assert last.startswith("EQUAL up to compiled. Not compared: update_targets(), which never ran.   ")
 
 
 def test_checks_that_could_not_run(toy_recording: Recording) -> None:

@@ -6,9 +6,10 @@ import ast
 import builtins
 from collections.abc import Iterable
 
+from transformer.facts.libraries import module_methods
 from transformer.facts.torch_api import DISTRIBUTIONS, distributions
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import TRY, pairwise, walk
+from transformer.syntax.query import TRY, pairwise, walk, without_methods
 from transformer.syntax.tree import Tree
 
 """Classes that are only used in tests of type."""
@@ -38,8 +39,9 @@ def may_make(roles: Roles, code: Iterable[ast.AST] | None = None) -> bool:
 
 def _is_of_file(tree: Tree, value: ast.expr) -> bool:
     """Whether a value makes a network of a class of the file, or of torch's layers alone."""
-    calls = [node for node in walk(value) if isinstance(node, ast.Call)]
-    layers = isinstance(value, ast.Call) and all((tree.qualified(c.func) or "").startswith("torch.nn.") for c in calls)
+    made = without_methods(value, module_methods(gives="itself"))
+    calls = [node for node in walk(made) if isinstance(node, ast.Call)]
+    layers = isinstance(made, ast.Call) and all((tree.qualified(c.func) or "").startswith("torch.nn.") for c in calls)
     return tree.constructor(value) is not None or layers
 
 

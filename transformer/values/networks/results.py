@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from transformer.dataflow.access import access
 from transformer.facts.python import builtin_names
@@ -72,7 +73,7 @@ def kept_network(roles: Roles, node: ast.expr) -> ast.ClassDef | None:
 
 DEEP = 6
 """The maximum number of names and methods to follow."""
-KEPT = names("tensor", dtype="kept") | names("tensor", reduces=True)
+KEPT = names("tensor", dtype="kept") | names("tensor", dtype="other", reduces=True)
 KEEPING = functions("torch", "functional", dtype="kept")
 """Methods and functions whose results are floats if what they are given is."""
 
@@ -84,6 +85,7 @@ class Results:
         self._tree = roles.tree
         self._roles, self._call = roles, call
         self._class, self._method = self._find()
+        self._asked: set[tuple[str, ast.FunctionDef]] = set()
 
     @property
     def called(self) -> tuple[ast.ClassDef | None, ast.FunctionDef | None]:
@@ -170,7 +172,12 @@ class Results:
         if not depth:
             return False
         if isinstance(node, ast.Name):
-            return node.id not in parameters(method) and self._is_bound_to_floats(node.id, method, depth - 1)
+            if (node.id, method) in self._asked:
+                return True  # of itself: `z = z - 1`
+            self._asked.add((node.id, method))
+            known = node.id not in parameters(method) and self._is_bound_to_floats(node.id, method, depth - 1)
+            self._asked.discard((node.id, method))
+            return known
         if isinstance(node, (ast.Subscript, ast.Starred)):
             return self._floating(node.value, method, depth)
         if isinstance(node, ast.UnaryOp):
@@ -187,7 +194,7 @@ class Results:
             return True
         if not isinstance(node.func, ast.Attribute):
             return name == owner and self._is_own("forward", depth)
-        if unparse(node.func.value) == owner or unparse(node.func).startswith(f"{owner}."):
+        if re.fullmatch(rf"{owner}(\.\w+)+", unparse(node.func)):
             return self._is_own(name, depth) if self._tree.methods(name) else True  # a layer
         return name in KEPT and self._floating(node.func.value, method, depth)
 
