@@ -1277,3 +1277,27 @@ def test_the_minibatches_of_a_sampler_stay_lists(parts: dict[str, str]) -> None:
 def test_other_minibatches_of_stored_steps_are_left_alone() -> None:
     step = turn("shuffle", replay())
     assert isinstance(step.outcome, Skipped) and step.outcome.kind == "not needed"
+
+
+STORED = "self.out = self.net(x)"
+KEEPS = [STORED, f"{STORED}.tanh() * 2", "self.n, self.out = 1, self.net(x)"]
+KEEPS_NONE = [f"{STORED}.detach()", "self.out = 3", "out = self.net(x)", f"with torch.no_grad():\n    {STORED}"]
+
+
+def keeping(line: str) -> str:
+    """The script with two passes, whose networks do this in their forward()."""
+    source, result = between(""), "        return self.net(x)"
+    assert source.count(result) == 1
+    return source.replace(result, f"{textwrap.indent(line, ' ' * 8)}\n{result}")
+
+
+@pytest.mark.parametrize("line", KEEPS)
+def test_a_value_with_gradients_that_outlives_an_update_of_several_passes(line: str) -> None:
+    """torch would compute gradients for it too, after the steps (seen with torch 2.13: compilation fails)."""
+    told = reason("one-graph", keeping(line), "tensor-lr", "update")
+    assert "keeps a value with gradients in self.out, beyond update" in told
+
+
+@pytest.mark.parametrize("line", KEEPS_NONE)
+def test_what_has_no_gradients_may_outlive_it(line: str) -> None:
+    assert "backward_actor(actor_loss)" in made("one-graph", keeping(line), "flags", "tensor-lr", "update")

@@ -139,6 +139,11 @@ def _traceable(state: State) -> Rewrite:
                     f"line {held.lineno} {held.what}, where the graph may end: move it above the first backward pass, "
                     "or below the last step"
                 )
+            if (stored := _kept_with_graph(roles, definition)) is not None:
+                raise Skip(
+                    f"line {stored.lineno} keeps a value with gradients in {tree.text(stored)}, beyond "
+                    f"{definition.name}(): keep it in a variable, or detach it"
+                )
     shared = _is_shared(by_update)
     clipped = [
         _also_clipped(roles, definition, found, alone=len(passes) == 1) for definition, found in by_update.items()
@@ -646,6 +651,22 @@ def _drawn(roles: Roles, updates: Sequence[ast.FunctionDef]) -> ast.Call | None:
     for node in roles.reached(updates) if run is None else run:
         if isinstance(node, ast.Call) and (roles.tree.qualified(node.func) or "").startswith("random."):
             return node
+    return None
+
+
+def _kept_with_graph(roles: Roles, update: ast.FunctionDef) -> ast.expr | None:
+    """Where an update puts a value with gradients into an object, as `self.mu = ...` in a network's forward().
+
+    torch would compute gradients for it as well, after the steps have changed what they need.
+    """
+    recorded = roles.get(Recorded)
+    for node in roles.reached([update]):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            value = roles.tree.assigned.get(node)
+            if value is None or calls_method(value, *torch_api.NO_GRAPH) or without_gradients(roles.tree, node):
+                continue
+            if recorded.may_be(value):
+                return node
     return None
 
 
