@@ -155,6 +155,9 @@ FLOATS = [
     f"{DRAWN}return probs.log_prob(action).sum()",
     "return self.get_value(x)",
     "return x.float()",
+    "return torch.cat([self.critic(x), y])",
+    "x = self.actor(x / 255)\nx = self.critic(x)\nreturn x",
+    f"{DRAWN}_, logprob, _, value = self.get_action_and_value(x)\nreturn value, logprob",
 ]
 OTHERS = [
     "return x",
@@ -168,6 +171,13 @@ OTHERS = [
     "return torch.multinomial(self.actor(x), 1)",
     "return self.get_action_and_value(x)",
     "return self.same(x)",
+    "return torch.cat([x, y])",
+    "if y is None:\n    x = self.critic(x)\nreturn x",
+    "x = x.view(-1)\nreturn x",
+    "x = x.clone()\nx = x * 2\nreturn x",
+    "if y is None:\n    return x\nx = self.critic(x)\nreturn x",
+    "drawn, *_ = self.get_action_and_value(x)\nreturn drawn",
+    "drawn, _, _, _ = self.get_action_and_value(x)\nreturn drawn",
     "with torch.no_grad() as z:\n    pass\nreturn z",
 ]
 

@@ -75,6 +75,7 @@ DEEP = 6
 """The maximum number of names and methods to follow."""
 KEPT = names("tensor", dtype="kept") | names("tensor", dtype="other", reduces=True)
 KEEPING = functions("torch", "functional", dtype="kept")
+JOINING = functions("torch", joins=True)
 """Methods and functions whose results are floats if what they are given is."""
 
 
@@ -167,15 +168,18 @@ class Results:
             parts += several[place : place + 1] if known and place is not None else several
         return bool(parts) and all(self._floating(part, method, depth) for part in parts)
 
-    def _floating(self, node: ast.expr, method: ast.FunctionDef, depth: int) -> bool:
-        """Whether an expression of a method is known to be a tensor of floats."""
+    def _floating(
+        self, node: ast.expr, method: ast.FunctionDef, depth: int, place: tuple[int | None, int] = (None, 1)
+    ) -> bool:
+        """Whether an expression of a method, or its element at a place, is known to be a tensor of floats."""
         if not depth:
             return False
         if isinstance(node, ast.Name):
             if (node.id, method) in self._asked:
-                return True  # of itself: `z = z - 1`
+                return node.id not in parameters(method)  # of itself: `z = z - 1`
+            given = node.id in parameters(method) and not _is_always_bound(node.id, method)
             self._asked.add((node.id, method))
-            known = node.id not in parameters(method) and self._is_bound_to_floats(node.id, method, depth - 1)
+            known = not given and self._is_bound_to_floats(node.id, method, depth - 1)
             self._asked.discard((node.id, method))
             return known
         if isinstance(node, (ast.Subscript, ast.Starred)):
@@ -188,26 +192,29 @@ class Results:
             return False
         name, owner = last_written(node.func), first_parameter(method)
         if (qualified := self._tree.qualified(node.func)) is not None:
-            kept = qualified in KEEPING and bool(node.args) and self._floating(node.args[0], method, depth)
-            return kept or qualified == "torch.cat"
+            first = node.args[:1]
+            if first and isinstance(first[0], (ast.List, ast.Tuple)):
+                return qualified in JOINING and any(self._floating(one, method, depth) for one in first[0].elts)
+            return qualified in KEEPING and bool(first) and self._floating(first[0], method, depth)
         if name in ("log_prob", "entropy", "rsample", "float"):
             return True
         if not isinstance(node.func, ast.Attribute):
-            return name == owner and self._is_own("forward", depth)
+            return name == owner and self._is_own("forward", place, depth)
         if re.fullmatch(rf"{owner}(\.\w+)+", unparse(node.func)):
-            return self._is_own(name, depth) if self._tree.methods(name) else True  # a layer
+            return self._is_own(name, place, depth) if self._tree.methods(name) else True  # a layer
         return name in KEPT and self._floating(node.func.value, method, depth)
 
-    def _is_own(self, name: str, depth: int) -> bool:
-        """Whether all results of a method of the network's class are known to be."""
+    def _is_own(self, name: str, place: tuple[int | None, int], depth: int) -> bool:
+        """Whether a result of a method of the network's class is known to be, or all are."""
         own = self._method_of(self._class, name)
-        return own is not None and self._returns_floats(own, None, 1, depth - 1)
+        return own is not None and self._returns_floats(own, *place, depth - 1)
 
     def _is_bound_to_floats(self, name: str, method: ast.FunctionDef, depth: int) -> bool:
         bound = [s for s in statements(method.body) if name in access(s).binds]
-        plain = all(isinstance(s, (ast.Assign, ast.AugAssign)) for s in bound)
-        values = [s.value for s in bound if isinstance(s, ast.Assign)]  # `x += y` is made in place, as x is
-        return bool(values) and plain and all(self._floating(value, method, depth) for value in values)
+        if not all(isinstance(s, (ast.Assign, ast.AugAssign)) for s in bound):
+            return False
+        made = [s for s in bound if isinstance(s, ast.Assign)]  # `x += y` is made in place, as x is
+        return bool(made) and all(self._floating(s.value, method, depth, _place_of(s, name)) for s in made)
 
     def _makes_distribution(self, node: ast.expr, method: ast.FunctionDef) -> bool:
         if isinstance(node, ast.Name) and node.id not in parameters(method):
@@ -251,6 +258,24 @@ class Results:
             if isinstance(stmt, ast.FunctionDef) and stmt.name == name:
                 return stmt
         return None
+
+
+def _place_of(stmt: ast.Assign, name: str) -> tuple[int | None, int]:
+    """The place of a name among the targets of an assignment that unpacks, and their number."""
+    for target in stmt.targets:
+        if isinstance(target, (ast.Tuple, ast.List)) and not any(isinstance(t, ast.Starred) for t in target.elts):
+            for place, element in enumerate(target.elts):
+                if isinstance(element, ast.Name) and element.id == name:
+                    return place, len(target.elts)
+    return None, 1
+
+
+def _is_always_bound(name: str, method: ast.FunctionDef) -> bool:
+    """Whether a method, whose only `return` is at its end, binds a parameter anew in any case."""
+    returns = [s for s in statements(method.body) if isinstance(s, ast.Return)]
+    return returns == method.body[-1:] and any(
+        isinstance(s, ast.Assign) and name in access(s).binds for s in method.body
+    )
 
 
 def _values_of_name(name: str, method: ast.FunctionDef) -> list[ast.expr]:
