@@ -655,18 +655,22 @@ def _drawn(roles: Roles, updates: Sequence[ast.FunctionDef]) -> ast.Call | None:
 
 
 def _kept_with_graph(roles: Roles, update: ast.FunctionDef) -> ast.expr | None:
-    """Where an update puts a value with gradients into an object, as `self.mu = ...` in a network's forward().
+    """Where an update puts a value with gradients into a network, as `self.mu = ...` in its forward().
 
     torch would compute gradients for it as well, after the steps have changed what they need.
     """
-    recorded = roles.get(Recorded)
+    recorded, world, tree = roles.get(Recorded), roles.get(World), roles.tree
     for node in roles.reached([update]):
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            value = roles.tree.assigned.get(node)
-            if value is None or calls_method(value, *torch_api.NO_GRAPH) or without_gradients(roles.tree, node):
-                continue
-            if recorded.may_be(value):
-                return node
+        if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Store):
+            continue
+        value = tree.assigned.get(node)
+        if value is None or calls_method(value, *torch_api.NO_GRAPH) or without_gradients(tree, node):
+            continue
+        if not any(map(world.is_module_object, world.of(node.value))):
+            continue  # an object of the update's own
+        held = {t for thing in world.of(value) for t in (thing, *world.contents(thing)) if t.kind == "tensor"}
+        if any(recorded.leaves(tensor) - {tensor} for tensor in held):
+            return node
     return None
 
 
