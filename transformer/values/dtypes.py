@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 from transformer.facts.torch_api import FLOAT32, SINGLE, functions, names
 from transformer.recognition.roles import Roles
-from transformer.values.networks.results import Results
-from transformer.values.tensors import Tensors, place_of, values
+from transformer.values.networks.results import Results, place_of
+from transformer.values.tensors import Tensors, values
 
 SAME_DTYPE = names("tensor", dtype="kept") - names("tensor", rows="broadcast")
 """Methods whose result's dtype depends on no other tensor, except through an argument."""

@@ -16,7 +16,7 @@ from transformer.recognition.called_once import CalledOnce
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import assigns, bind_arguments, calls_method, copied, parameters, statements, walk
 from transformer.values.networks.distributions import is_made
-from transformer.values.networks.results import Results, kept_network, loss_called
+from transformer.values.networks.results import Results, kept_network, loss_called, place_of
 
 HOST_METHODS = names("tensor", memory="number") | names("tensor", waits="value", graph=False)
 """Methods of tensors that do not return a tensor."""
@@ -411,15 +411,6 @@ class Tensors:
             return bool(results) and all(self._tensor(r, stmt) for r in results)
         finally:
             self._entered.pop()
-
-
-def place_of(stmt: ast.stmt, name: str) -> tuple[int | None, int]:
-    """The index of a name among the targets of an unpacking, and their number; None for the whole value."""
-    for target in stmt.targets if isinstance(stmt, ast.Assign) else []:
-        for place, element in enumerate(target.elts if isinstance(target, (ast.Tuple, ast.List)) else []):
-            if isinstance(element, ast.Name) and element.id == name:
-                return place, len(target.elts) if isinstance(target, (ast.Tuple, ast.List)) else 0
-    return None, 0
 
 
 def _is_empty(value: ast.expr) -> bool:

@@ -214,7 +214,7 @@ class Results:
         if not all(isinstance(s, (ast.Assign, ast.AugAssign)) for s in bound):
             return False
         made = [s for s in bound if isinstance(s, ast.Assign)]  # `x += y` is made in place, as x is
-        return bool(made) and all(self._floating(s.value, method, depth, _place_of(s, name)) for s in made)
+        return bool(made) and all(self._floating(s.value, method, depth, place_of(s, name)) for s in made)
 
     def _makes_distribution(self, node: ast.expr, method: ast.FunctionDef) -> bool:
         if isinstance(node, ast.Name) and node.id not in parameters(method):
@@ -260,9 +260,9 @@ class Results:
         return None
 
 
-def _place_of(stmt: ast.Assign, name: str) -> tuple[int | None, int]:
-    """The place of a name among the targets of an assignment that unpacks, and their number."""
-    for target in stmt.targets:
+def place_of(stmt: ast.stmt, name: str) -> tuple[int | None, int]:
+    """The place of a name among the targets of an unpacking, and their number; None for the whole value."""
+    for target in stmt.targets if isinstance(stmt, ast.Assign) else []:
         if isinstance(target, (ast.Tuple, ast.List)) and not any(isinstance(t, ast.Starred) for t in target.elts):
             for place, element in enumerate(target.elts):
                 if isinstance(element, ast.Name) and element.id == name:
