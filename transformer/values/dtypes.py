@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-from typing import TypeAlias
 
 from transformer.facts.torch_api import FLOAT32, SINGLE, functions, names
 from transformer.recognition.roles import Roles
-from transformer.values.networks.results import Results, place_of
+from transformer.values.networks.results import Place, Results, place_of
 from transformer.values.tensors import Tensors, values
 
 SAME_DTYPE = names("tensor", dtype="kept") - names("tensor", rows="broadcast")
@@ -15,10 +14,6 @@ SAME_DTYPE = names("tensor", dtype="kept") - names("tensor", rows="broadcast")
 NEW = functions("torch", dtype="default")
 GIVEN = functions("torch", dtype="given")
 """Functions whose result has the dtype of the given values, unless one is named."""
-
-
-Place: TypeAlias = tuple[int | None, int | None]
-"""The place of a result in a tuple, None for all of them; and the size of the tuple, if known."""
 
 
 class Dtypes:

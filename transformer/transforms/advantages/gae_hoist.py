@@ -66,6 +66,8 @@ COPIES = names("tensor", memory="shared") | names("tensor", memory="number", wai
 """Methods that return the elements of a tensor unchanged, for any shape and memory layout."""
 PURE = methods(rows=("element", "broadcast")) - {*MOVES}
 """Methods that compute a tensor of the same or a larger shape, without side effects."""
+OF_ALL_ELEMENTS = (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp)
+"""Expressions that do the same for a row and for one with a leading dimension."""
 
 
 def apply(state: State) -> Rewrite:
@@ -94,9 +96,6 @@ def apply(state: State) -> Rewrite:
             raise Skip(f"the loop on line {elsewhere.lineno} is not known to go over the rollout's steps")
         raise skipped(reasons, none)
     return Rewrite(edits, left=still_left(reasons))
-
-
-OF_ALL_ELEMENTS = (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from typing import TypeAlias
 
 from transformer.dataflow.access import access
 from transformer.facts.python import builtin_names
@@ -71,8 +72,12 @@ def kept_network(roles: Roles, node: ast.expr) -> ast.ClassDef | None:
     return cls if cls is not None and roles.is_module(cls) else None
 
 
+Place: TypeAlias = tuple[int | None, int | None]
+"""The place of a result in a tuple, None for all of them; and the size of the tuple, if known."""
 DEEP = 6
 """The maximum number of names and methods to follow."""
+OF_DISTRIBUTIONS = names("distribution") - names("distribution", draws=True, graph=False)
+"""Methods of distributions whose results are floats: not what is drawn without a graph, as a category is."""
 KEPT = names("tensor", dtype="kept") | names("tensor", dtype="other", reduces=True)
 KEEPING = functions("torch", "functional", dtype="kept")
 JOINING = functions("torch", joins=True)
@@ -168,9 +173,7 @@ class Results:
             parts += several[place : place + 1] if known and place is not None else several
         return bool(parts) and all(self._floating(part, method, depth) for part in parts)
 
-    def _floating(
-        self, node: ast.expr, method: ast.FunctionDef, depth: int, place: tuple[int | None, int] = (None, 1)
-    ) -> bool:
+    def _floating(self, node: ast.expr, method: ast.FunctionDef, depth: int, place: Place = (None, 1)) -> bool:
         """Whether an expression of a method, or its element at a place, is known to be a tensor of floats."""
         if not depth:
             return False
@@ -196,7 +199,7 @@ class Results:
             if first and isinstance(first[0], (ast.List, ast.Tuple)):
                 return qualified in JOINING and any(self._floating(one, method, depth) for one in first[0].elts)
             return qualified in KEEPING and bool(first) and self._floating(first[0], method, depth)
-        if name in ("log_prob", "entropy", "rsample", "float"):
+        if name in OF_DISTRIBUTIONS or name == "float":
             return True
         if not isinstance(node.func, ast.Attribute):
             return name == owner and self._is_own("forward", place, depth)
@@ -204,7 +207,7 @@ class Results:
             return self._is_own(name, place, depth) if self._tree.methods(name) else True  # a layer
         return name in KEPT and self._floating(node.func.value, method, depth)
 
-    def _is_own(self, name: str, place: tuple[int | None, int], depth: int) -> bool:
+    def _is_own(self, name: str, place: Place, depth: int) -> bool:
         """Whether a result of a method of the network's class is known to be, or all are."""
         own = self._method_of(self._class, name)
         return own is not None and self._returns_floats(own, *place, depth - 1)
@@ -263,7 +266,7 @@ class Results:
 def place_of(stmt: ast.stmt, name: str) -> tuple[int | None, int]:
     """The place of a name among the targets of an unpacking, and their number; None for the whole value."""
     for target in stmt.targets if isinstance(stmt, ast.Assign) else []:
-        if isinstance(target, (ast.Tuple, ast.List)) and not any(isinstance(t, ast.Starred) for t in target.elts):
+        if isinstance(target, (ast.Tuple, ast.List)):
             for place, element in enumerate(target.elts):
                 if isinstance(element, ast.Name) and element.id == name:
                     return place, len(target.elts)
