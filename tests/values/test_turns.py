@@ -65,6 +65,7 @@ def found(roles: Roles) -> list[object]:
         return thing and (thing.kind, thing.node, thing.context, thing.name, *map(of, thing.of))
 
     run = Interpreter(roles)
+    assert not run.gave_up, "what a run has found by then depends on its order"
     places = ((p if isinstance(p, Variable) else (of(p[0]), p[1]), things) for p, things in run.heap.held.items())
     return [
         {place: {*map(of, things)} for place, things in places},

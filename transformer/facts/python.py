@@ -133,7 +133,8 @@ class Decorators:
 
 DECORATORS = (
     Decorators("abc.abstractmethod classmethod functools.cached_property functools.wraps property staticmethod "
-               "torch.compile torch.enable_grad torch.inference_mode torch.no_grad"),
+               "torch._dynamo.disable torch.compile torch.compiler.disable torch.enable_grad torch.inference_mode "
+               "torch.no_grad"),
     Decorators("dataclasses.dataclass typing.overload", calls=False),  # it decorates classes; it is not called
     Decorators("torch.jit.script", lazy=False),
 )  # fmt: skip
