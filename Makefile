@@ -57,8 +57,8 @@ check: lint ## a developer's loop: lint, types, facts, analyses and transforms (
 test: lint ## lint, then every test that is not slow and needs neither a GPU nor a browser
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not gpu and not browser"
 
-test-slow: $(STAMP) ## the tests that train, and those in Chromium
-	$(BIN)/python -m pytest -n 2 -m "(slow or browser) and not gpu"
+test-slow: $(STAMP) ## the tests that train, the remaining forms of the quick ones, and those in Chromium
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "(slow or browser) and not gpu"
 
 test-gpu: $(STAMP) ## the tests that need a CUDA device (skipped visibly without one)
 	$(BIN)/python -m pytest -m gpu

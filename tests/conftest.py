@@ -24,6 +24,24 @@ if capability := os.environ.get("ATEN_CPU_CAPABILITY"):
 os.environ.setdefault("GOMP_SPINCOUNT", "0")
 
 
+FORMS, NTH = 6, 3
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest deselects the slow ones
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of a test that has many parameters, the first six and every third after them run at each change.
+
+    The others are slow. They are forms of one thing, which one change of the code gets wrong or right together.
+    """
+    met: Counter[str] = Counter()
+    for item in items:
+        test = item.nodeid.partition("[")[0]
+        if hasattr(item, "callspec") and item.get_closest_marker("slow") is None:
+            if met[test] > FORMS and (met[test] - FORMS) % NTH:
+                item.add_marker(pytest.mark.slow)
+            met[test] += 1
+
+
 def pytest_collection_finish() -> None:
     """Hide all loaded modules from the garbage collector, which would take a third of a conversion's time.
 
