@@ -10,6 +10,7 @@ import pytest
 
 from transformer.verify import Recording, compare
 from transformer.verify.bits import differing, distance, distances, same_number
+from transformer.verify.checks import recorded_check
 from transformer.verify.recording import Moment, Print, Scalar, Tensor
 
 
@@ -101,3 +102,12 @@ def test_causes_come_before_effects(toy_recording: Recording) -> None:
     right = dataclasses.replace(left, prints=(Print(early, "x"), Print(late, "z")), random=())
     right = with_scalars(right, ("a", 0, 2.0))
     assert [d.quantity for d in compare(left, right)] == ["scalar", "print"]
+
+
+def test_what_is_compared_at_each_step_is_not_all_compared_if_one_lacks(toy_recording: Recording) -> None:
+    less = dataclasses.replace(toy_recording, steps=toy_recording.steps[:-1])
+    for original, converted in ((toy_recording, less), (less, toy_recording)):
+        check = recorded_check("flags-off", original, converted, compare(original, converted))
+        where = {row.what: row.where for row in check.rows if row.equal}
+        assert {what for what, place in where.items() if place == "not all compared"} >= {"gradient norm", "parameter"}
+        assert where["action"] == where["print"] == where["final parameter"] == ""

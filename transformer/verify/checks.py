@@ -62,6 +62,10 @@ class Check:
     """Wall-clock time from the end of the previous check; the runs of several checks overlap."""
 
 
+_OF_STEPS = ("gradient norm", "hyperparameter", "optimizer state", "parameter", "random state", "other network")
+"""Quantities that are compared where both runs take a step, or end an iteration."""
+
+
 def recorded_check(name: str, original: Recording, converted: Recording, differences: tuple[Difference, ...]) -> Check:
     """The check that two recordings are equal bit by bit."""
     by_quantity: defaultdict[Quantity, list[Difference]] = defaultdict(list)
@@ -73,8 +77,11 @@ def recorded_check(name: str, original: Recording, converted: Recording, differe
         for quantity in ORDER
         if counts[quantity] or by_quantity[quantity]
     ]
-    if by_quantity["optimizer"]:  # not all steps have a counterpart, so not all that follows has been compared
-        rows = [replace(row, error=None, where="not all compared") if row.equal else row for row in rows]
+    if by_quantity["optimizer"]:  # not all steps have a counterpart
+        rows = [
+            replace(row, error=None, where="not all compared") if row.equal and row.what in _OF_STEPS else row
+            for row in rows
+        ]
     findings = [str(d) for d in differences]
     if differences:
         findings[0] += f". This points to: {differences[0].meaning}"
