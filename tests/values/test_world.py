@@ -280,15 +280,77 @@ RESETS = {
 }
 
 
-@pytest.mark.parametrize(("line", "reset"), RESETS.items(), ids=list(RESETS))
-def test_changes_of_an_option(line: str, reset: bool) -> None:
-    smaller = "\ndef smaller(options):\n    options.minibatch_size = 1\n\n"
-    roles = roles_of({"metrics": f"{PARTS['metrics']}\n{line}", "functions": DEFINED + smaller})
+RAISING = """
+class Strange(Exception):
+    pass
+
+
+class Halving(Exception):
+    def __init__(self, options):
+        options.minibatch_size //= 2
+
+
+class Shown(Exception):
+    def __init__(self, options, *more):
+        super().__init__(*more)
+        self.options = options
+"""
+RAISES = {
+    "raise ValueError": False,
+    "raise ValueError(f'{loss} with {args.clip_coef}')": False,
+    "raise NotImplementedError(args) from None": False,
+    "raise RuntimeError() from ValueError(loss)": False,
+    "raise Strange(args)": False,
+    "raise Strange": False,
+    "raise Shown(args, 'no number')": False,
+    "error = FloatingPointError(args)": False,
+    "raise builtins.ValueError(args)": False,
+    "raise Halving(args)": True,
+    "raise ERRORS[0](args)": True,
+    "raise ERRORS[1]": True,
+    "raise queue.Empty(args)": True,
+    "raise sink.get()": True,
+}
+
+
+@pytest.mark.parametrize(("line", "reset"), RAISES.items(), ids=list(RAISES))
+def test_an_exception_runs_no_unknown_code(line: str, reset: bool) -> None:
+    defined = f"{DEFINED}{RAISING}\nERRORS = [Halving, sink.get()]\n\n"
+    parts = {"flatten": f"{FLATTEN}\nsink.put(args)", "stdlib": "import builtins\nimport collections\nimport queue"}
+    roles = roles_of({**parts, "metrics": f"{PARTS['metrics']}\nif loss.isnan():\n    {line}", "functions": defined})
+    assert resets(roles) is reset
+
+
+CAUGHT = {
+    "raise ValueError(args)": "args.minibatch_size = 1",
+    "raise Shown(args)": "error.options.minibatch_size = 1",
+    "raise KeyError([args])": "error.args[0][0].minibatch_size = 1",
+}
+
+
+@pytest.mark.parametrize(("line", "handled"), CAUGHT.items(), ids=list(CAUGHT))
+def test_what_an_exception_holds_may_be_changed_where_it_is_caught(line: str, handled: str) -> None:
+    tried = f"try:\n    if loss.isnan():\n        {line}\nexcept Exception as error:\n    {{}}"
+    for handler, reset in ((handled, True), ("print(error)", False)):
+        lines = f"{PARTS['metrics']}\n{tried.format(handler)}"
+        roles = roles_of({"metrics": lines, "functions": f"{DEFINED}{RAISING}\n"})
+        assert resets(roles) is reset, handler
+
+
+def resets(roles: Roles) -> bool:
+    """Whether the minibatch size may change in the minibatch loop."""
     sizes = (n for n in roles.tree.of(ast.Attribute) if ast.unparse(n) == "args.minibatch_size")
     size = next(n for n in sizes if isinstance(n.ctx, ast.Load))
     loop = roles.minibatch_loop
     assert loop is not None
-    assert (roles.get(World).resets(size, loop.body) is not None) is reset
+    return roles.get(World).resets(size, loop.body) is not None
+
+
+@pytest.mark.parametrize(("line", "reset"), RESETS.items(), ids=list(RESETS))
+def test_changes_of_an_option(line: str, reset: bool) -> None:
+    smaller = "\ndef smaller(options):\n    options.minibatch_size = 1\n\n"
+    roles = roles_of({"metrics": f"{PARTS['metrics']}\n{line}", "functions": DEFINED + smaller})
+    assert resets(roles) is reset
 
 
 @pytest.mark.parametrize("layer", ["nn.Linear(2, sink.get())", "nn.ModuleList([sink.get()])"])

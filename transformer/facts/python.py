@@ -6,6 +6,7 @@ A row holds for each of its names. Anything without a row is unknown, and may do
 
 from __future__ import annotations
 
+import builtins
 import math
 from collections import Counter, OrderedDict, deque
 from collections.abc import Generator
@@ -138,6 +139,12 @@ DECORATORS = (
     Decorators("dataclasses.dataclass typing.overload", calls=False),  # it decorates classes; it is not called
     Decorators("torch.jit.script", lazy=False),
 )  # fmt: skip
+
+
+def is_exception(name: str) -> bool:
+    """Whether a builtin is a class of exceptions; making one calls nothing."""
+    found = getattr(builtins, name, None)
+    return isinstance(found, type) and issubclass(found, BaseException)
 
 
 @cache

@@ -286,7 +286,7 @@ class Interpreter:
             for target in stmt.targets:
                 self._delete(target)
         elif isinstance(stmt, ast.Raise):
-            self._unknown(self._all_of([*filter(None, (stmt.exc, stmt.cause))]), stmt)
+            self._raise(self._all_of([*filter(None, (stmt.exc, stmt.cause))]), stmt)
         elif isinstance(stmt, ast.Assert):
             self._all_of([*filter(None, (stmt.test, stmt.msg))])
         elif isinstance(stmt, ast.Match):
@@ -300,6 +300,15 @@ class Interpreter:
                 self._of(handler.type)
             if handler.name:
                 self._set(handler.name, frozenset([UNKNOWN]), handler)
+
+    def _raise(self, things: Things, stmt: ast.stmt) -> None:
+        """Raise an exception, or one of a class: any code may catch it, with what it holds."""
+        for thing in sorted(things, key=in_order):
+            if thing.kind == "class":
+                things |= self._instantiate(thing, [], {}, stmt, NOTHING)
+            elif not thing.name.startswith("builtins.") and thing.kind != "instance":
+                self._unknown([thing], stmt)
+        self.heap.put((UNKNOWN, ITEMS), [t for t in things if t.kind != "library" and t is not UNKNOWN], stmt)
 
     def _augment(self, stmt: ast.AugAssign) -> None:
         target = stmt.target
@@ -1626,6 +1635,10 @@ class Interpreter:
             returned = self._call_things(given[0], items, {}, node, self._items(spread, node))
             made = self.heap.thing("iterator", node, self._frame.context)
             self.heap.put((made, ITEMS), returned, node)
+            return frozenset([made])
+        if python.is_exception(name):  # it keeps its arguments
+            made = self.heap.thing("made", node, self._frame.context, f"builtins.{name}")
+            self.heap.put((made, ITEMS), arguments, node)
             return frozenset([made])
         row = python.does("builtin", name)
         if row is None:
