@@ -6,7 +6,7 @@ import gc
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -20,6 +20,7 @@ from transformer.facts.python import (
     builtin_names,
     does,
     has,
+    is_exception,
     math_gives_float,
 )
 
@@ -353,3 +354,31 @@ def test_what_of_math_is_a_float() -> None:
     others = {"ceil", "comb", "floor", "gcd", "isnan", "prod", "trunc", "no_such_name", "__name__"}
     assert all(map(math_gives_float, floats))
     assert not any(map(math_gives_float, others))
+
+
+EXCEPTIONS = sorted(name for name in dir(builtins) if is_exception(name))
+
+
+@pytest.mark.parametrize("name", EXCEPTIONS)
+def test_an_exception_keeps_its_arguments_and_calls_nothing(name: str) -> None:
+    called: list[str] = []
+
+    def method(name: str) -> Callable[..., object]:
+        return lambda self, *given: called.append(name)
+
+    shown = ("__str__", "__repr__", "__format__", "__len__", "__iter__", "__eq__", "__call__", "__bool__", "__int__")
+    argument = type("Argument", (), {name: method(name) for name in shown})()
+    try:
+        made = getattr(builtins, name)(argument)
+        assert made.args == (argument,)
+        raise made
+    except TypeError as error:
+        assert "Unicode" in name or "Group" in name or error is made, "which check what they are given"
+    except BaseException as caught:
+        assert caught is made
+    assert called == []
+
+
+def test_what_is_no_exception() -> None:
+    assert {"ValueError", "KeyboardInterrupt", "OSError"} < {*EXCEPTIONS}
+    assert not any(map(is_exception, ("print", "type", "object", "no_such_name")))
