@@ -12,7 +12,7 @@ PRECISIONS = {
     "torch.set_default_dtype(torch.float64)": "set_default_dtype",
     "arrow.half(agent)": "half",
     "arrow.Schema().double(agent)": "double",
-    "wide = double": "double",
+    "agent.to(broad)": "double",
     "column = ('return', arrow.float64())": None,
     "kind = arrow.types.float64": None,
     "column = float64()": None,
@@ -24,6 +24,7 @@ PRECISIONS = {
 
 @pytest.mark.parametrize(("line", "name"), PRECISIONS.items(), ids=list(PRECISIONS))
 def test_another_precision_is_one_of_torch(line: str, name: str | None) -> None:
-    source = script({"stdlib": "import arrow\nfrom arrow import float64", "setup": line})
+    imports = "import arrow\nfrom arrow import float64\nfrom torch import double as broad"
+    source = script({"stdlib": imports, "setup": line})
     found = recognise(read(source, 120)).history.other_precision
     assert found is None if name is None else found is not None and found.endswith(f"uses {name}")

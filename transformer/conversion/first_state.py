@@ -82,6 +82,6 @@ def _is_other_precision(tree: Tree, node: ast.AST) -> bool:
     """Whether a name may be of a precision of torch, and not of numbers that another library names so."""
     if tree.last_name(node) not in PRECISIONS:
         return False
-    call, (library, dot, _) = tree.parents[node], (tree.qualified(node) or "").partition(".")
+    call, library = tree.parents[node], (tree.qualified(node) or "torch").partition(".")[0]
     given = isinstance(call, ast.Call) and call.func is node and bool(call.args or call.keywords)
-    return not dot or library == "torch" or (library != "numpy" and given)
+    return library == "torch" or (library != "numpy" and given)
