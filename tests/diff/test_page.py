@@ -94,7 +94,7 @@ def test_reasons_warnings_and_versions_are_told(page):
 def test_a_verification_is_shown_with_its_figures():
     text = visible(render_page(hand_made.hand_made(), "train.py", read_verified(json.dumps(REPORT))))
     for part in (
-        "Verdict: different",
+        "Verdict: DIFFERENT: compiled",
         "over 3 iterations",
         "4,096",
         "more iterations are needed",
@@ -186,7 +186,8 @@ def test_the_verdict_and_what_was_left_stand_above_all_else():
     head, _, overview = page.partition("<nav ")
     assert "No verification on this page" in head and f"{len(left_as_it_was(conversion))} left as" in head
     proved = render_page(conversion, fixture.name, read_verified(json.dumps(REPORT)))
-    assert "EQUAL" in proved.partition("<nav ")[0].upper()
+    assert "Verified: DIFFERENT: compiled;" in visible(proved.partition("<nav ")[0])
+    assert "<li>line 9: if done was never true</li>" in proved
     first = overview.partition('<section id="overview"')[2].partition("<table")[0]
     for step in left:
         assert step.transform.name in first

@@ -6,6 +6,7 @@ from transformer.diff.verified import NotAVerification, read_verified
 
 REPORT = {
     "verdict": "different",
+    "summary": "DIFFERENT: compiled",
     "first_failing_check": "compiled",
     "arguments": [],
     "iterations": 3,
@@ -54,6 +55,7 @@ REPORT = {
         {"name": "cuda-graphs", "status": "not run", "reason": "no CUDA device", "findings": [], "compared": []},
     ],
     "seeds": {"flags_off": [9.0, 8.0], "flags_on": [9.5, 8.5], "p_value": 0.75, "alike": True},
+    "not_exercised": ["line 9: if done was never true"],
     "notes": ["Both runs were served the same permutations."],
 }
 
@@ -75,6 +77,13 @@ def test_a_report_is_read_with_its_figures():
     assert different.compared[0].allowed == "1e-05"
     assert found.notes[1] == "Trained to the end with 2 seeds, the returns are alike (p = 0.750)."
     assert (idle.status, idle.reason) == ("not run", "no CUDA device")
+    assert (found.summary, found.not_exercised) == ("DIFFERENT: compiled", ("line 9: if done was never true",))
+
+
+def test_a_report_of_an_earlier_version_has_no_summary():
+    earlier = {key: value for key, value in REPORT.items() if key not in ("summary", "not_exercised")}
+    found = read_verified(json.dumps(earlier))
+    assert (found.verdict, found.summary, found.not_exercised) == ("different", "", ())
 
 
 @pytest.mark.parametrize(

@@ -337,6 +337,43 @@ def test_what_an_exception_holds_may_be_changed_where_it_is_caught(line: str, ha
         assert resets(roles) is reset, handler
 
 
+CLIPPED = """
+class Keeping(nn.Module):
+    def __init__(self, options):
+        super().__init__()
+        self.options = options
+        self.layer = nn.Linear(1, 1)
+        self.register_buffer("seen", torch.zeros(1))
+
+
+keeping = Keeping(None)
+weights = keeping.layer.weight
+"""
+OF_PARAMETERS = {
+    "nn.utils.clip_grad_norm_(keeping.parameters(), 0.5)": False,
+    "norm = torch.nn.utils.clip_grad_norm_([*keeping.parameters()], 0.5)": False,
+    "nn.utils.clip_grad_value_(parameters=keeping.layer.parameters(), clip_value=1.0)": False,
+    "nn.utils.parametrize.register_parametrization(keeping, 'layer', nn.Identity())": True,
+    "nn.utils.weight_norm(keeping)": True,
+}
+
+
+@pytest.mark.parametrize(("line", "reset"), OF_PARAMETERS.items(), ids=list(OF_PARAMETERS))
+def test_what_clips_gradients_sets_no_option(line: str, reset: bool) -> None:
+    held = "keeping.options = args"
+    roles = roles_of(
+        {
+            "flatten": f"{FLATTEN}\n{held}",
+            "metrics": f"{PARTS['metrics']}\n{line}",
+            "functions": f"{DEFINED}{CLIPPED}\n",
+        }
+    )
+    assert resets(roles) is reset
+    world = roles.get(World)
+    weights = next(n for n in roles.tree.of(ast.Attribute) if ast.unparse(n) == "keeping.layer.weight")
+    assert world.changes(world.of(weights), roles.minibatch_loop.body) is not None
+
+
 def resets(roles: Roles) -> bool:
     """Whether the minibatch size may change in the minibatch loop."""
     sizes = (n for n in roles.tree.of(ast.Attribute) if ast.unparse(n) == "args.minibatch_size")

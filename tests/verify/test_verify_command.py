@@ -59,6 +59,7 @@ def test_different_as_json(toy_script: Path, converted: Path, tmp_path: Path) ->
     assert [file.name for file in (tmp_path / "report").iterdir()] == ["parameters.png"]
     outcome = json.loads(result.stdout)
     assert (outcome["verdict"], outcome["first_failing_check"]) == ("different", "flags-off")
+    assert outcome["summary"] == "DIFFERENT: flags off"
     refactored, *others = outcome["checks"]
     assert "hyperparameter lr of group 0 at optimizer step 3: 0.005 became 0.01" in refactored["findings"][0]
     unequal = {row["what"]: row["largest_difference"] for row in refactored["compared"] if not row["equal"]}

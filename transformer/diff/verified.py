@@ -42,9 +42,13 @@ class Verified:
     """A verification's result."""
 
     verdict: str
+    summary: str
+    """The verdict with what it does not cover; empty if written by an earlier version."""
     iterations: int | None
     versions: Mapping[str, str]
     checks: tuple[Check, ...]
+    not_exercised: tuple[str, ...]
+    """A sentence for each place whose outcomes were not all seen."""
     notes: tuple[str, ...]
     scripts: Mapping[str, Mapping[str, str]]
     """Name and digest of `original` and `converted`; empty if written by an earlier version."""
@@ -79,10 +83,12 @@ def read_verified(text: str) -> Verified:
     try:
         return Verified(
             verdict=str(data["verdict"]),
+            summary=str(data.get("summary", "")),
             iterations=data.get("iterations"),
             versions={str(k): _version(v) for k, v in data.get("versions", {}).items()},
             checks=tuple(map(_read_check, data["checks"])),
             scripts=data.get("scripts", {}),
+            not_exercised=tuple(map(str, data.get("not_exercised", ()))),
             notes=(*map(str, data.get("notes", ())), *_seeds_sentences(data.get("seeds"))),
         )
     except (KeyError, TypeError, AttributeError) as error:

@@ -98,14 +98,14 @@ _WIDTHS = len("agreed, emulated: no GPU"), len("allowed 1e-04 to 1e-03"), len("9
 
 def _print_outcome(verification: Verification, console: Console, required: tuple[str, ...]) -> None:
     failing = verification.verdict(required)
-    total = _duration(verification.seconds)
+    last = f"{summary(verification, required)}   {_duration(verification.seconds)}"
     if failing is not None and failing.status == "failed":
         console.print(Text(failing.reason, style="red"), soft_wrap=True)
         console.print(_WHOSE_FAULT, soft_wrap=True)
-        console.print(Text(f"FAILED: {shown(failing.name)}   {total}", style="bold red"), soft_wrap=True)
+        console.print(Text(last, style="bold red"), soft_wrap=True)
         return
     if failing is None:
-        console.print(Text(f"{_equal_on(verification)}   {total}", style="bold green"), soft_wrap=True)
+        console.print(Text(last, style="bold green"), soft_wrap=True)
         return
     cause, _, meaning = (failing.findings or (failing.reason,))[0].partition(". This points to: ")
     if meaning:
@@ -117,8 +117,16 @@ def _print_outcome(verification: Verification, console: Console, required: tuple
             soft_wrap=True,
         )
     console.print(_table(verification, [failing]))
-    said = "NOT RUN, and required" if failing.status in ("not run", "emulated") else "DIFFERENT"
-    console.print(Text(f"{said}: {shown(failing.name)}   {total}", style="bold red"), soft_wrap=True)
+    console.print(Text(last, style="bold red"), soft_wrap=True)
+
+
+def summary(verification: Verification, required: tuple[str, ...] = ()) -> str:
+    """The verdict in a line: what it covers, or the check that fails."""
+    failing = verification.verdict(required)
+    if failing is None:
+        return _equal_on(verification)
+    said = {"failed": "FAILED", "not run": "NOT RUN, and required", "emulated": "NOT RUN, and required"}
+    return f"{said.get(failing.status, 'DIFFERENT')}: {shown(failing.name)}"
 
 
 _WHOSE_FAULT = (
@@ -224,6 +232,7 @@ def as_json(verification: Verification, required: tuple[str, ...], seeds: SeedsR
     return {
         "scripts": verification.scripts,
         "verdict": "equal" if failing is None and alike else failing.status if failing is not None else "different",
+        "summary": summary(verification, required) if alike or failing is not None else "DIFFERENT: seeds",
         "first_failing_check": None if failing is None else failing.name,
         "arguments": list(verification.args),
         "other_arguments": {

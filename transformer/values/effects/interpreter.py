@@ -62,7 +62,8 @@ MEMORY = ("tensor", "array")
 GRADIENTS = "gradients"
 """What `loss.backward()` changes of a tensor."""
 VALUES = "values"
-"""What an optimizer changes of its parameters: their values and gradients; no attribute is set."""
+"""What an optimizer changes of its parameters, or what clips their gradients: values and gradients; no attribute is
+set."""
 HOLD_NUMBERS = (*MEMORY, "made", "instance", "unknown")
 """Kinds of things that may be, or hold, memory that calls write numbers into."""
 
@@ -1710,6 +1711,11 @@ class Interpreter:
         if module.startswith("torch") and name in python.decorators():
             functions = [t for t in arguments if t.kind in ("function", "bound", "instance")]
             return frozenset(functions) or frozenset([self.heap.thing("made", node, self._frame.context, name)])
+        if name in torch_api.of_parameters(of="gradients"):
+            for thing in arguments:
+                if thing.kind not in ("function", "bound", "method", "library"):
+                    self._effect(node, Effect("changes all", thing, VALUES))
+            return self._held_by_result(arguments, node, name, changes=False)
         if module == "torch.nn" and last in torch_api.layers() and not spread and "_weight" not in named:
             return self._held_by_result(NOTHING, node, name)  # made only of numbers
         if module.startswith(("torch.nn", "torch.distributions", "torch.optim")):
