@@ -3,9 +3,10 @@
 import pytest
 from agent_script import agent_script
 from cases import FLAGS, NoOp, Rewrite
-from scripts import edited
+from scripts import edited, script
 
 from transformer import Applied, Skipped, convert
+from transformer.state import State
 
 DETACHED = """\
 def get_action(obs):
@@ -208,3 +209,24 @@ def test_a_method_that_returns_an_array(body: str, applies: bool) -> None:
     (outcome,) = (s.outcome for s in conversion.steps if s.transform.name == "acting-method")
     assert isinstance(outcome, Applied if applies else Skipped), outcome
     assert ("return agent.act(obs)\n" in conversion.source) == applies
+
+
+def test_the_function_comes_from_the_line_of_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    states: list[State] = []
+    made = State.__init__
+
+    def remembering(self: State, *args: object) -> None:
+        made(self, *args)  # type: ignore[arg-type]
+        states.append(self)
+
+    monkeypatch.setattr(State, "__init__", remembering)
+    source = script(deciding(DETACHED))
+    assert "def policy(next_obs)" in convert(source).source
+    (call,) = (n for n, line in enumerate(source.splitlines(), 1) if " = get_action(next_obs)" in line)
+    lines = [
+        (state, n)
+        for state in states
+        for n, line in enumerate(state.tree.code.splitlines(), 1)
+        if line.strip() == "return get_action(next_obs)"
+    ]
+    assert lines and {state.origin(n) for state, n in lines} == {call}

@@ -739,6 +739,17 @@ TWO = {
 }
 
 
+def test_what_keeps_an_update_is_named_by_its_line_though_another_was_extracted_above_it() -> None:
+    again = "again = actor_loss * 2\noptimizer.zero_grad()\nagain.backward()\noptimizer.step()"
+    below = "        if global_step % 4 == 0:\n" + textwrap.indent(again, " " * 12) + "\n"
+    source = replay(**{**TWO, "learn": TWO["learn"].partition("            print(")[0] + below})
+    step = turn("update", source)
+    assert isinstance(step.outcome, Applied) and step.outcome.left
+    lines = [source.splitlines()[int(n) - 1].strip() for n in re.findall(r"line (\d+)", " ".join(step.outcome.left))]
+    assert len(lines) == 4
+    assert {line for line in lines if "actor_loss" in line} == {*lines}, lines
+
+
 def test_each_update_has_a_graph_of_its_own() -> None:
     lines = made("one-graph", replay(**TWO), "tensor-lr").splitlines()
     assert "return optimizer.zero_grad, lambda loss: loss.backward(inputs=parameters), optimizer.step" in lines

@@ -34,7 +34,7 @@ def left_as_it_was(conversion: Conversion) -> list[Left]:
             if isinstance(way.outcome, Applied) and way.outcome.left:
                 reason = "; ".join(way.outcome.left)
                 places = tuple(excerpts(conversion.original, reason))
-                found[reason] = Left((way.transform.name,), reason, places, in_general(way.transform.costs))
+                found[reason] = Left((way.transform.name,), reason, places, _elsewhere(way.transform.costs))
         reasons = [(way, way.outcome.reason) for way in ways if _is_left(way) and isinstance(way.outcome, Skipped)]
         if not reasons or any(way.applied for way in ways):
             continue
@@ -52,6 +52,11 @@ def left_as_it_was(conversion: Conversion) -> list[Left]:
 def in_general(costs: str) -> str:
     """What a transform's absence costs, and what to write: in general, because the reason may be another one."""
     return costs.replace(": ", ". In general: ", 1)
+
+
+def _elsewhere(costs: str) -> str:
+    """The same, of a transform that applies to other places."""
+    return f"It applies elsewhere in the script; here, {costs[:1].lower()}{in_general(costs)[1:]}"
 
 
 def done_instead(conversion: Conversion, step: Step) -> str:

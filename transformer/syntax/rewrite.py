@@ -187,6 +187,7 @@ class Edits:
         self._reworded: dict[ast.stmt, str] = {}
         self._emitted: list[str] = []
         self._gaps: dict[ast.stmt, int] = {}
+        self._doing: dict[ast.stmt, list[Line]] = {}
 
     def __bool__(self) -> bool:
         """Whether anything is edited."""
@@ -227,12 +228,18 @@ class Edits:
         self._moved.add(stmt)
         return line
 
-    def before(self, stmt: ast.stmt, code: str | Sequence[Line], *, gap: int = 0) -> None:
+    def before(
+        self, stmt: ast.stmt, code: str | Sequence[Line], *, gap: int = 0, does: ast.stmt | None = None
+    ) -> None:
         """Insert statements above `stmt` and its comments, with at least `gap` blank lines between them.
 
-        If the first of them is a function, it has as many blank lines above it.
+        If the first of them is a function, it has as many blank lines above it. They come from where the statement
+        does whose work they do: `does`, or else `stmt`.
         """
-        self._before.setdefault(stmt, []).extend(self._lines(stmt, code))
+        lines = self._lines(stmt, code)
+        self._before.setdefault(stmt, []).extend(lines)
+        if does is not None:
+            self._doing.setdefault(does, []).extend(lines)
         self._gaps[stmt] = max(gap, self._gaps.get(stmt, 0))
 
     def after(self, stmt: ast.stmt, code: str | Sequence[Line]) -> None:
@@ -261,7 +268,7 @@ class Edits:
         if code == source.tree.code:
             return source
         new: dict[ast.stmt, list[Line]] = {}
-        for edits in (self._replaced, self._before, self._after):
+        for edits in (self._doing, self._replaced, self._before, self._after):
             for stmt, lines in edits.items():
                 new.setdefault(stmt, []).extend(lines)
         return source.edited(code, module, new)

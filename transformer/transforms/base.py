@@ -79,6 +79,10 @@ class Skip(Exception):
         where = "" if named else f" ({place} on line {first})"
         return type(self)(f"{self}{where}", self.history, self.warnings, self.headlines)
 
+    def recorded(self, lines: Callable[[str], str]) -> Skip:
+        """The same skip, with its lines as `State.recorded` tells them of the state that they are of."""
+        return type(self)(lines(str(self)), self.history, self.warnings, tuple(map(lines, self.headlines)))
+
 
 class NotNeeded(Skip):
     """Raised by a transform that has nothing to change in the script: it is not there, or already done."""

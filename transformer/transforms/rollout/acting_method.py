@@ -103,7 +103,8 @@ def apply(state: State) -> Rewrite:
     if len(set(params)) < len(params) or set(params) & names_in([call.func]):
         raise Skip(f"line {line} passes {text}() one name twice, or several expressions that are not names")
     body = tree.splice(call, list(zip(varying, params, strict=True)))
-    edits.before(roles.outermost, render("acting_method", policy=policy, params=params, call=body), gap=1)
+    code = render("acting_method", policy=policy, params=params, call=body)
+    edits.before(roles.outermost, code, gap=1, does=tree.statement(call))
     edits.substitute(call, f"{policy}({', '.join(map(tree.text, varying))})")
     return Rewrite(edits, replace(state.history, act=policy))
 

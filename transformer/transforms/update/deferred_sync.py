@@ -91,7 +91,7 @@ def _each_region(state: State) -> Rewrite:
         work = Deferral(state, state.roles.phases.loop, region.block, region.last)
         for stmt in region.statements:
             work.visit(stmt, collected=False)
-        reasons.extend(work.reasons)
+        reasons.extend(map(state.recorded, work.reasons))
         warnings.extend(work.warnings)
         return state.after(work.edits)
 

@@ -86,7 +86,7 @@ def _each_region(state: State) -> Rewrite:
         try:
             return state if state.roles.is_update(region.steps[0]) else _extracted(state, region)
         except Skip as skip:
-            reasons.append(skip.at("the update", region.statements))
+            reasons.append(skip)
             return state
 
     state = each_region(state, extract)
@@ -99,10 +99,17 @@ def _extracted(state: State, region: Region) -> State:
     """The state with one update region in a function of its own.
 
     Raises:
-        Skip: it cannot be moved.
+        Skip: it cannot be moved; its lines are those of the original.
     """
     while (sunk := _with_clearing(state, region)) is not None:
         state, region = sunk
+    try:
+        return _in_function(state, region)
+    except Skip as skip:
+        raise skip.at("the update", region.statements).recorded(state.recorded) from None
+
+
+def _in_function(state: State, region: Region) -> State:
     roles, tensors = state.roles, state.roles.get(Tensors)
     passes = sum(method(n) == "backward" for s in region.statements for n in walk(s))
     if not passes:
