@@ -108,7 +108,8 @@ class State:
         return re.sub(r"\bline (?=\d)", "original line ", self.in_original(message))
 
     def _as_named(self, text: str) -> str:
-        """A text with the buffers' own names instead of the expressions that replaced them."""
+        """A text with the original's names: of buffers instead of what replaced them, and of renamed variables."""
         for holder in filter(None, (self.history.storage, self.history.transition)):
             text = re.sub(rf"\b{re.escape(holder)}\[(['\"])(\w+)\1\]", r"\2", text)
-        return text
+        renamed = self.history.renamed
+        return re.sub(r"\b\w+\b", lambda found: renamed.get(found[0], found[0]), text) if renamed else text

@@ -248,3 +248,15 @@ def test_it_undoes_extraction(fixture: str) -> None:
     back = convert(extracted, select={"inline"})
     assert back.converted, back.diagnostics
     assert without_detaching(back.source) == without_detaching(source)
+
+
+def test_messages_name_a_renamed_variable_as_the_script_does() -> None:
+    function = "def learn(obs, rate):\n    loss = obs * rate\n    print(loss)\n"
+    code = f"{function}\n\nobs = 1\nloss = 2\nlearn(obs + 1, 3)\nprint(loss)\n"
+    state = State.first(Tree(code), 120)
+    after = inlined(state, next(iter(only_calls(state.roles).values())))
+    assert "obs_1 = obs + 1" in after.tree.code and "loss_1 = obs_1 * " in after.tree.code
+    line = next(n for n, text in enumerate(after.tree.code.splitlines(), 1) if text.startswith("loss_1 ="))
+    assert after.in_original(f"line {line} computes loss_1 of obs_1, and not of obs_10") == (
+        "line 2 computes loss of obs, and not of obs_10"
+    )

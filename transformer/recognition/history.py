@@ -131,6 +131,8 @@ class History:
     """The optimizers whose learning rate is a tensor, or never changes."""
     present_rates: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Traced functions that update, each with the optimizers whose rates must be in tensors while it runs."""
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    """The variables of functions whose statements replaced their calls: new names, with those of the original."""
     other_precision: str | None = None
     """Where the original mentions another floating-point precision than float32, except in `with autocast` blocks of
     the training: "line 82 uses double"; None if it mentions none.

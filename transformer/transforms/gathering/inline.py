@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise, takewhile
 from typing import cast
@@ -223,7 +224,9 @@ def inlined(state: State, only: OnlyCall) -> State:
     if comments and lines:
         lines[0] = lines[0].with_changes(leading_lines=[*comments, *lines[0].leading_lines])
     edits.replace(stmt, lines or "pass")
-    return state.after(edits)
+    words = {*re.findall(r"\w+", state.history.original)}
+    fresh = {new: old for old, new in inlining.names.items() if new not in words}
+    return state.after(edits, replace(state.history, renamed={**state.history.renamed, **fresh}))
 
 
 def _under(context: str, lines: Sequence[Line], *, apart: bool) -> list[Line]:

@@ -442,10 +442,11 @@ class _Planner:
             if isinstance(node, Nested):
                 bound |= set(parameters(node))
             for name in sorted(bound & renamed):
-                raise NotInlined(
-                    f"line {getattr(node, 'lineno', 0)} binds {name}, a name that the script uses elsewhere",
-                    "rename one of them",
-                )
+                line = f"line {getattr(node, 'lineno', 0)}"
+                if isinstance(node, (ast.Import, ast.ImportFrom)):
+                    advice = "move the imports in functions to the top of the file"
+                    raise NotInlined(f"{line} imports {name} in a function, and the script uses it elsewhere", advice)
+                raise NotInlined(f"{line} binds {name}, a name that the script uses elsewhere", "rename one of them")
 
 
 def _extends(stmt: ast.stmt) -> bool:
