@@ -361,6 +361,19 @@ def test_advice_for_each_kind_of_training(batch: str, stored: bool) -> None:
     assert ("epoch and minibatch loops" in found.advice) != stored
 
 
+@pytest.mark.parametrize(("name", "env"), [("evaluate", "env"), ("run_tests", "env"), ("watch", "eval_env")])
+def test_an_evaluations_step_is_not_the_one_that_is_named(name: str, env: str) -> None:
+    evaluation = f"""
+def {name}():
+    for _ in range(9):
+        while True:
+            obs, reward, done, info = {env}.step(agent.act(obs))
+"""
+    for source in (ELSEWHERE + evaluation, evaluation + ELSEWHERE):
+        (found,) = convert(source.replace("<batch>", "memory.sample(8)")).diagnostics
+        assert found.message.startswith("the environment is stepped here in play, the optimizer on line")
+
+
 def test_a_scripts_own_compile_options() -> None:
     """The flags get other names, unless the script compiles by itself."""
     seed = '    parser.add_argument("--seed", type=int, default=1)\n'

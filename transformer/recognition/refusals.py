@@ -204,10 +204,11 @@ def no_training_loop(tree: Tree, env_steps: Sequence[ast.Call], optimizer_steps:
     return at(env, "LC004", f"the environment step here and the optimizer step on line {opt.lineno} share no loop")
 
 
-def _looks_like_the_rollouts(tree: Tree, step: ast.Call) -> tuple[bool, bool, int]:
+def _looks_like_the_rollouts(tree: Tree, step: ast.Call) -> tuple[bool, bool, bool, int]:
     """Greater for a step of an environment by its name than for an agent's, a wrapper's own, or an evaluation's."""
-    within = getattr(tree.scope_of(step), "name", "")
-    return within not in ("step", "reset"), "env" in ast.unparse(step.func).lower(), len(tree.loops_around(step))
+    within, receiver = getattr(tree.scope_of(step), "name", ""), ast.unparse(step.func).lower()
+    evaluates = any(word in f"{within} {receiver}".lower() for word in ("eval", "test"))
+    return within not in ("step", "reset"), not evaluates, "env" in receiver, len(tree.loops_around(step))
 
 
 def _known_kind(tree: Tree, env_steps: Sequence[ast.Call]) -> Diagnostic | None:
