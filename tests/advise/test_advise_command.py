@@ -126,6 +126,7 @@ def test_of_a_script_on_the_cpu_it_is_said_that_reads_wait_for_nothing() -> None
         (TRAINS_ELSEWHERE, "<stdin>:1:1: LC004 Stable-Baselines3 trains here"),
         ("import torch\nx = torch.ones(3)\n", "<stdin>:1:1: LC004 no training loop was found"),
         ("import torch\nfor x in data:\n    print(x.item())\n", "<stdin>:1:1: LC004 no training loop was found"),
+        ("import torch\nimport flax\n", "<stdin>:2:1: LC003 the script imports flax: JAX compiles"),
     ],
 )
 def test_a_script_that_trains_nothing_is_not_said_to_be_fast(script: str, said: str) -> None:

@@ -149,7 +149,7 @@ def scripts(**changed):
     ("proof", "message"),
     [
         ({"scripts": scripts(original="another")}, "of another script, other.py"),
-        ({"scripts": scripts(converted="another")}, "of another conversion"),
+        ({"scripts": scripts(converted="another")}, "is not the conversion that is shown here: it was edited"),
         ({}, "does not say which"),
     ],
 )

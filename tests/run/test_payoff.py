@@ -42,6 +42,11 @@ class TestWhatIsSaid:
             "starting and compiling; to see whether compiling pays, run it once with --eager"
         )
 
+    def test_no_speed_is_told_of_a_second(self) -> None:
+        brief = replace(COMPILED, iterations=2)
+        assert "after that" not in after(brief, EAGER)
+        assert "1,024 steps per second after that" in after(replace(brief, iterations=6), EAGER)
+
     @pytest.mark.parametrize(
         ("args", "short"),
         [

@@ -71,7 +71,8 @@ def nothing_hot(code: str) -> Diagnostic | None:
         return None
     message = "no training loop was found, so there is no advice: no loop steps an optimizer or calls backward()"
     written = refusals.written_by_this_tool(code)
-    return written or refusals.trained_by_a_library(study.tree) or at(None, "LC004", message)
+    kind = next(iter(refusals.unsuitable(study.tree)), None)
+    return written or refusals.trained_by_a_library(study.tree) or kind or at(None, "LC004", message)
 
 
 def learns_from_no_environment(code: str) -> bool:

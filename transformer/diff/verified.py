@@ -63,9 +63,13 @@ class Verified:
             raise NotAVerification("it does not say which scripts were verified: run lean-convert verify again")
         for role, text in (("original", original), ("converted", converted)):
             seen = self.scripts[role]
-            if seen["digest"] != header.digest(text):
-                what = "of another script" if role == "original" else "of another conversion of this script"
-                raise NotAVerification(f"it is the verification {what}, {seen['name']}: run lean-convert verify again")
+            if seen["digest"] == header.digest(text):
+                continue
+            if role == "original":
+                raise NotAVerification(f"it is of another script, {seen['name']}: run lean-convert verify again")
+            why = "it was edited, or converted with other options"
+            alone = f"`lean-convert verify {self.scripts['original']['name']} --format json` verifies that"
+            raise NotAVerification(f"{seen['name']} is not the conversion that is shown here: {why}. {alone}")
 
 
 def read_verified(text: str) -> Verified:

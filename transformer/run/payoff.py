@@ -211,9 +211,14 @@ def beside(taken: Sequence[str], measured: Measured, without: Measured | None) -
     return f". This run had {' and '.join(taken)}{brought}"
 
 
+TIMED = 3.0
+"""The seconds of training without which no speed is told."""
+
+
 def _speed(measured: Measured) -> str:
-    """The speed after the warm-up, as the end of a sentence; empty if steps are not known."""
-    if measured.steps is None or measured.per_iteration <= 0:
+    """The speed after the warm-up, as the end of a sentence; empty if steps are not known, or too few were timed."""
+    timed = measured.iterations * measured.per_iteration
+    if measured.steps is None or timed < TIMED:
         return ""
     return f", {measured.steps / measured.per_iteration:,.0f} steps per second after that"
 

@@ -228,9 +228,7 @@ class Edits:
         self._moved.add(stmt)
         return line
 
-    def before(
-        self, stmt: ast.stmt, code: str | Sequence[Line], *, gap: int = 0, does: ast.stmt | None = None
-    ) -> None:
+    def before(self, stmt: ast.stmt, code: str | Sequence[Line], *, gap: int = 0, does: ast.stmt | None = None) -> None:
         """Insert statements above `stmt` and its comments, with at least `gap` blank lines between them.
 
         If the first of them is a function, it has as many blank lines above it. They come from where the statement

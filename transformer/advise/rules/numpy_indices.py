@@ -57,11 +57,17 @@ RULE = Rule(
         "An array that indexes a tensor on the device is copied there each time, and each copy waits: about seven per "
         "minibatch in a PPO update. Shuffling on the host takes additional time."
     ),
-    instead="Draw the indices on the device: `torch.randperm(n, device=device).split(minibatch_size)`.",
+    instead=(
+        "Draw the indices on the device: `torch.randperm(n, device=device).split(minibatch_size)`. The same seed then "
+        "gives other minibatches."
+    ),
     weight="costly",
     find=find,
     bad=(
-        Example("minibatch", "inds = np.arange(512)\nmb = inds[start : start + 128]\nx = obs[mb]"),
+        Example(
+            "minibatch",
+            "inds = np.arange(512)\nnp.random.shuffle(inds)\nmb = inds[start : start + 128]\nx = obs[mb]",
+        ),
         Example("minibatch", "mb = np.random.permutation(512)[:128]\nx = obs[mb]"),
     ),
     good=(
