@@ -435,3 +435,14 @@ def test_the_screen_of_a_check_that_differs(
     assert lines[6].endswith("more that may follow from it: -v shows them")
     assert sum("DIFFERENT" in line for line in lines) == 3, "its line, its table, the verdict"
     assert lines[-1].startswith("DIFFERENT: flags off   ")
+
+
+def test_a_small_first_difference_does_not_hide_a_large_one(
+    runs: Callable[..., list[Run]], command: Callable[..., Result], toy_recording: Recording
+) -> None:
+    norms = [dataclasses.replace(s, gradient_norm=s.gradient_norm + 1e-7) for s in toy_recording.steps]
+    rates = [dataclasses.replace(s, numbers={name: x + 26.9 for name, x in s.numbers.items()}) for s in norms]
+    runs({CONVERTED: dataclasses.replace(toy_recording, steps=tuple(rates))})
+    output = command().stdout
+    assert "(largest difference 1e-07)" in output
+    assert re.search(r"more that may follow from it, with differences of up to 26\.9 \(\w", output)

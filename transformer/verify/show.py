@@ -112,12 +112,16 @@ def _print_outcome(verification: Verification, console: Console, required: tuple
         console.print(Text(f"This points to: {meaning}", style="bold red"), soft_wrap=True)
     console.print(Text(f"  {cause}", style="red"), soft_wrap=True)
     if len(failing.findings) > 1:
-        console.print(
-            Text(f"  {len(failing.findings) - 1} more that may follow from it: -v shows them", style="dim"),
-            soft_wrap=True,
-        )
+        worst = max((row for row in failing.rows if not row.equal and row.error), key=_error, default=None)
+        much = "" if worst is None else f", with differences of up to {_error(worst):.3g} ({worst.what})"
+        more = f"  {len(failing.findings) - 1} more that may follow from it{much}: -v shows them"
+        console.print(Text(more, style="dim"), soft_wrap=True)
     console.print(_table(verification, [failing]))
     console.print(Text(last, style="bold red"), soft_wrap=True)
+
+
+def _error(row: Row) -> float:
+    return row.error or 0.0
 
 
 def summary(verification: Verification, required: tuple[str, ...] = ()) -> str:
