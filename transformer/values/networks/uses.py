@@ -376,7 +376,8 @@ class NetworkUses:
             or moves
             or not (name in RUN or name in ("", "forward") or self._is_own_method(name) or part)
         ):
-            raise Changed(f"line {call.lineno} calls {ast.unparse(call.func)}()")
+            advice = ": move the network above the training loop" if moves else ""
+            raise Changed(f"line {call.lineno} calls {ast.unparse(call.func)}(){advice}")
 
     def _is_own_method(self, method: str) -> bool:
         """Whether the networks' classes define a method of this name; those have been checked."""
