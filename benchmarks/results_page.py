@@ -118,8 +118,8 @@ def _of_compared(statuses: Iterable[str | None]) -> str:
 
 
 def as_they_came() -> str:
-    """How many of the scripts that were added to lists unseen could be converted at once, and of how many the
-    conversion was run and equal, in two sentences."""
+    """How many of the scripts that were added to lists unseen could be converted at once, and of how many of all the
+    conversion was run and equal, with and without compilation, in two sentences."""
     told = []
     scripts = [script for name in LISTS for script in _listed(name)]
     ran = Counter(script.get("ran") for script in scripts)
@@ -128,9 +128,10 @@ def as_they_came() -> str:
         if came:
             told.append(f"{sum(came) / len(came):.0%} of {len(came)} ({what})")
     run, equal, differ = ran["equal"] + ran["differs"], ran["equal"], ran["differs"]
+    compiled = _of_compared(script.get("compiled") for script in scripts)
     return (
-        f"It wrote a file for this many scripts that it had not seen before: {', '.join(told)}. Of all {len(scripts)} "
-        f"listed scripts, {run} could be run here: {equal} are equal, {differ} differ."
+        f"At first sight it converted {', '.join(told)}. Of all {len(scripts)} listed scripts, {run} could be run here: "
+        f"with flags off {equal} are equal and {differ} differ; compiled, {compiled} that were compared are equal."
     )
 
 

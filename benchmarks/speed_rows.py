@@ -44,7 +44,7 @@ class Row:
 ROWS = (
     Row(
         "halfcheetah",
-        "continuous, HalfCheetah-v4",
+        "PPO, HalfCheetah-v4",
         "ppo_continuous_action.py",
         (),
         "ppo_continuous_action_torchcompile.py",
@@ -56,7 +56,7 @@ ROWS = (
     ),
     Row(
         "cartpole",
-        "discrete MLP, CartPole-v1, 4 envs",
+        "PPO, CartPole-v1, 4 envs",
         "ppo.py",
         (),
         None,
@@ -65,7 +65,7 @@ ROWS = (
     ),
     Row(
         "breakout",
-        "Atari, Breakout, envpool, 8 envs",
+        "PPO, Breakout, envpool, 8 envs",
         "ppo_atari_envpool.py",
         ("--env-id", "Breakout-v5"),
         "ppo_atari_envpool_torchcompile.py",
@@ -117,7 +117,7 @@ ROWS = (
     ),
     Row(
         "cheetahs",
-        "continuous, HalfCheetah-v4, 4 envs",
+        "PPO, HalfCheetah-v4, 4 envs",
         "ppo_continuous_action.py",
         ("--env-id", "HalfCheetah-v4", "--num-envs", "4"),
         None,
@@ -129,7 +129,7 @@ ROWS = (
     ),
     Row(
         "atari",
-        "Atari, Breakout, SyncVectorEnv, 8 envs",
+        "PPO, Breakout, SyncVectorEnv, 8 envs",
         "ppo_atari.py",
         ("--env-id", "ale_py:BreakoutNoFrameskip-v4", "--num-steps", "32"),
         None,

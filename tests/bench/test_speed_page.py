@@ -35,11 +35,11 @@ def test_with_results_of_a_cpu(results: Path) -> None:
     lines = {
         tuple(cell.strip() for cell in line.split("|")[1:3]): line for line in speed_page.readme_table().splitlines()
     }
-    assert lines["continuous, HalfCheetah-v4", "CPU"] == (
-        "| continuous, HalfCheetah-v4 | CPU | 500 | 1.33x | 0.95x | 2.00x | 40 s | 76 s / 36,000 steps |"
+    assert lines["PPO, HalfCheetah-v4", "CPU"] == (
+        "| PPO, HalfCheetah-v4 | CPU | 500 | 1.33x | 0.95x | 2.00x | 40 s | 76 s / 36,000 steps |"
     )
     assert "not measured yet" in lines["all", "GPU"]
-    assert "not measured yet" in lines["discrete MLP, CartPole-v1, 4 envs", "CPU"]
+    assert "not measured yet" in lines["PPO, CartPole-v1, 4 envs", "CPU"]
     page = speed_page.page()
     for part in (
         "Abacus, 2 cores, 8.0 GiB, Linux; torch 9.9; 2030-01-02. All of it took 12 minutes.",
