@@ -9,7 +9,8 @@ import pytest
 from scripts import PARTS
 from states import more, state, valued
 
-from transformer.values.tensors import Tensors
+from transformer.syntax.tree import Tree
+from transformer.values.tensors import Tensors, values
 
 CYCLE = """
 high = torch.zeros(2)
@@ -97,3 +98,15 @@ def test_an_analysis_is_kept_for_its_state() -> None:
     assert made.roles.get(Tensors) is made.roles.get(Tensors)
     later = made.knowing(replace(made.history, storage="stored"))
     assert later.roles.get(Tensors) is not made.roles.get(Tensors)
+
+
+@pytest.mark.parametrize(
+    "code", ["x = y = 1", "x, y = 1, 2", "x, y = f()", "x: int = 1", "x += 1", "x |= y", "for x in y:\n    pass"]
+)
+def test_values_are_expressions_of_the_file(code: str) -> None:
+    """What asks for their statement would not find it otherwise."""
+    tree = Tree(code)
+    found = list(values(tree.root.body[0], "x"))
+    assert found
+    assert all(tree.statement(value) is tree.root.body[0] for value in found)
+    assert ("x" in map(ast.unparse, found)) is isinstance(tree.root.body[0], ast.AugAssign)

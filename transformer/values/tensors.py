@@ -461,14 +461,14 @@ def _result(roles: Roles, stmt: ast.stmt, call: ast.Call, name: str) -> bool:
 
 
 def values(stmt: ast.stmt, name: str) -> Iterator[ast.expr]:
-    """The values that a statement assigns to a name; the whole right side if it is unpacked."""
+    """The values that a statement assigns to a name; the whole right side if it is unpacked; of `x += y` both sides."""
     if isinstance(stmt, ast.Assign):
         for target in stmt.targets:
             yield from _matched(target, stmt.value, name)
     elif isinstance(stmt, (ast.AnnAssign, ast.AugAssign)) and stmt.value is not None:
         yield stmt.value
         if isinstance(stmt, ast.AugAssign):
-            yield ast.copy_location(ast.Name(name, ast.Load()), stmt)
+            yield stmt.target
     elif isinstance(stmt, ast.For):
         yield stmt.iter
 
