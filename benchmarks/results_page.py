@@ -130,8 +130,9 @@ def as_they_came() -> str:
     run, equal, differ = ran["equal"] + ran["differs"], ran["equal"], ran["differs"]
     compiled = _of_compared(script.get("compiled") for script in scripts)
     return (
-        f"At first sight it converted {', '.join(told)}. Of all {len(scripts)} listed scripts, {run} could be run here: "
-        f"with flags off {equal} are equal and {differ} differ; compiled, {compiled} that were compared are equal."
+        f"At first sight it converted {', '.join(told)}. Of all {len(scripts)} listed scripts, {run} could be run "
+        f"here: with flags off {equal} are equal and {differ} differ; compiled, {compiled} that were compared are "
+        "equal."
     )
 
 

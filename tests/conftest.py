@@ -42,6 +42,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             met[test] += 1
 
 
+def pytest_sessionstart() -> None:
+    """Let internal errors of a conversion be raised, and not be told as a refusal."""
+    from transformer.conversion import pipeline
+
+    pipeline.TRACEBACKS = True
+
+
 def pytest_collection_finish() -> None:
     """Hide all loaded modules from the garbage collector, which would take a third of a conversion's time.
 

@@ -82,6 +82,27 @@ def test_a_transform_leaves_the_state_that_it_gets_as_it_is(monkeypatch: pytest.
     assert set(seen) > {"flags", "tensor-lr", "storage", "rollout", "update", "one-graph", "compile"}
 
 
+@pytest.mark.parametrize("name", ["inline", "storage"])
+def test_an_error_in_a_transform_is_told_as_what_it_is(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(transform: Transform) -> Transform:
+        def apply(state: State) -> Rewrite:
+            raise KeyError("x")
+
+        return replace(transform, apply=apply) if transform.info.name == name else transform
+
+    for order in ("GATHERING", "ORDER"):
+        monkeypatch.setattr(pipeline, order, tuple(map(failing, getattr(pipeline, order))))
+    with pytest.raises(KeyError):
+        convert(script())
+    monkeypatch.setattr(pipeline, "TRACEBACKS", False)
+    (found,) = convert(script()).diagnostics
+    assert found.code == "LC007"
+    assert re.fullmatch(rf"transform {name}: KeyError: 'x' \(test_pipeline\.py:\d+\)", found.message)
+    monkeypatch.setattr(pipeline, "_run", lambda *args, **options: {}["x"])
+    (found,) = convert(script()).diagnostics
+    assert (found.code, found.message.partition(" (")[0]) == ("LC007", "KeyError: 'x'")
+
+
 def kind_of(transform: str, **parts: str) -> tuple[str, str]:
     """The reason and the kind of a transform's skip."""
     outcomes = {s.transform.name: s.outcome for s in golden.converted(script(parts), tune=True).steps}

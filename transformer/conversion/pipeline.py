@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import gc
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
 import libcst as cst
@@ -36,6 +38,8 @@ from transformer.transforms.update import tensor_lr
 from transformer.transforms.update.update import TRANSFORM as UPDATE
 
 BYTE_ORDER_MARK = "\ufeff"
+TRACEBACKS = False
+"""Whether an internal error is raised, as tests want it, instead of a refusal."""
 
 
 def all_transforms() -> tuple[TransformInfo, ...]:
@@ -109,6 +113,10 @@ def _convert(source: str, asked: Asked, line_length: int, *, as_selected: bool) 
             return _with_the_object(_run(source, asked, line_length), source, asked, line_length)
     except RecursionError:
         return Conversion(source, (), (at(None, "LC008", "the file is nested too deeply"),))
+    except Exception as error:
+        if TRACEBACKS:
+            raise
+        return Conversion(source, (), (at(None, "LC007", _told(error)),))
 
 
 @contextmanager
@@ -292,8 +300,18 @@ def _still_possible(order: Sequence[Transform], chosen: frozenset[str], applied:
     return len(met) - len(applied)
 
 
-_BROKEN = (SyntaxError, cst.ParserSyntaxError)
-"""Raised if a transform emits invalid Python."""
+class _Failed(Exception):
+    """A transform raised an error that it should not."""
+
+
+_BROKEN = (SyntaxError, cst.ParserSyntaxError, _Failed)
+"""Raised if a transform emits invalid Python, or fails."""
+
+
+def _told(error: Exception) -> str:
+    """An internal error in a line, with the place that raised it."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})"
 
 
 def _fault(source: str, transform: Transform, error: Exception) -> Conversion:
@@ -323,6 +341,10 @@ def _turn(transform: Transform, state: State, steps: Sequence[Step]) -> _Turn:
             headlines = tuple(map(state.in_original, skip.headlines))
             outcome, warnings = Skipped(state.in_original(str(skip)), skip.kind, headlines=headlines), skip.warnings
             after = state.knowing(skip.history or state.history)
+        except Exception as error:
+            if TRACEBACKS:
+                raise
+            raise _Failed(_told(error)) from error
         else:
             made, warnings = rewrite.edits, rewrite.warnings
             after = made if isinstance(made, State) else state.after(made, rewrite.history)

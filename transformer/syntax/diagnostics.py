@@ -197,8 +197,8 @@ CODES: dict[str, Code] = {
         Code(
             "LC007",
             "error",
-            "internal error: the converted script does not compile",
-            "A transform wrote invalid Python. This is a bug in lean-convert, not in the script.",
+            "internal error",
+            "A transform failed, or wrote invalid Python. This is a bug in lean-convert, not in the script.",
             "Report it together with the script; until it is fixed, leave the named transform out with --ignore.",
         ),
         Code(
