@@ -595,6 +595,123 @@ def test_a_number_that_is_read_in_the_update_ends_no_graph_where_one_is() -> Non
     assert captured in convert(script(READS)).source
 
 
+NUMBER = """
+    def number(of):
+        return [float(of)]
+
+
+"""
+READINGS = {
+    "a method": "norms.append(ratio.norm().item())",
+    "float": "norms.append(float(ratio.norm()))",
+    "float of a name": "norm = ratio.norm()\nnorms.append(float(norm.data))",
+    "a builtin around it": "norms.append(round(max(float(ratio.norm()), 0.5), 2))",
+    "bool": "norms.append(bool((ratio > 1).any()))",
+    "added": "norms += [float(ratio.norm())]",
+    "a function": "own = []\nown.append(sum(number(ratio.norm())))",
+    "a list": "own = []\nown.append([float(part) for part in (ratio.min(), ratio.max())])",
+    "a dict": "kept = {}\nkept.setdefault('norm', []).append(float(ratio.norm()))\nnorms.append(kept['norm'][0])",
+    "a text": "norm = ratio.norm().detach()\nown = '{:.2f}'.format(float(norm))",
+}
+
+
+def reading(code: str, **parts: str) -> dict[str, str]:
+    """Parts of a script whose minibatches fill a list, read below all of them."""
+    read = {"functions": NUMBER, "report": "print(iteration, v_loss.item(), len(norms))"}
+    minibatches = PARTS["minibatches"].replace("clipfracs = []", "norms = []")
+    return {"minibatches": minibatches, "metrics": code, **read, **parts}
+
+
+@pytest.mark.parametrize("form", READINGS)
+def test_a_number_that_is_read_in_any_form_ends_no_graph(form: str) -> None:
+    step = turn("compile", script(reading(READINGS[form])), ("late-append", "update"))
+    assert isinstance(step.outcome, Applied), step.outcome
+    assert "update = torch.compile(" in step.after
+    assert "capture_scalar_outputs = True" in step.after
+
+
+@pytest.mark.parametrize("code", ["norms.append(float(args.gamma))", "norms.append(int(iteration))", "norms += [0.5]"])
+def test_a_number_of_python_is_not_read_from_a_tensor(code: str) -> None:
+    step = turn("compile", script(reading(code)), ("late-append", "update"))
+    assert "update = torch.compile(" in step.after
+    assert "capture_scalar_outputs" not in step.after
+
+
+@pytest.mark.parametrize(
+    ("code", "what"),
+    [
+        ("norms.append(1.0 if ratio.mean() > 1 else 0.0)", "branches on ratio.mean() > 1"),
+        ("norms.append(float(ratio.mean()) or 1.0)", "uses float(ratio.mean())"),
+        ("norms.append(1.0 if ratio.mean().item() > 1 else 0.0)", "uses ratio.mean().item()"),
+        ("norms.append(0 < ratio.mean().item() < 2)", "uses ratio.mean().item()"),
+        ("norm = float(ratio.mean())\nnorms.append(str(norm))", "uses norm"),
+        ("own = []\nown.append(np.float32(ratio.mean().item()))", "uses ratio.mean().item()"),
+        ("norms.append(ratio.nonzero().shape[0])", "reads ratio on the host"),
+        ("norms.append(print(ratio.mean()))", "calls print()"),
+        ("norms.append(len(', '.join(['mean', str(ratio.mean().item())])))", "uses ratio.mean().item()"),
+        (
+            "kept = {}\nkept.update(mean=str(ratio.mean()))\nnorms.append(len(kept))",
+            "reads str(ratio.mean()) on the host",
+        ),
+        ("norms.append(text(ratio.mean()))", "uses of.item()"),
+    ],
+)
+def test_where_a_graph_may_end_while_a_method_of_a_container_waits_the_update_stays_eager(code: str, what: str) -> None:
+    # Compiled code would go on with the method, a new object each time
+    text = "\n    def text(of):\n        return str(of.item())\n\n\n"
+    step = turn("compile", script(reading(code, functions=text)), ("policy", "late-append", "update"))
+    assert isinstance(step.outcome, Applied), step.outcome
+    (note,) = step.outcome.headlines
+    assert what in note
+    assert "a new object each time" in note
+    assert "torch.compile(update" not in step.after
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "norms.append([0.0, 1.0][int(ratio.mean() > 1)])",
+        "at = (ratio.mean() > 1).long().item()\nnorms.append((0.0, 1.0)[at])",
+        "at = (ratio.mean() > 1).long().item()\nat += 0\nnorms += [[0.0, 1.0].pop(at)]",
+        "norms += [format(ratio.mean().item(), '.2f')]",
+    ],
+)
+def test_where_a_number_that_is_read_chooses_an_item_the_update_stays_eager(code: str) -> None:
+    # Dynamo stops there with an error
+    step = turn("compile", script(reading(code)), ("policy", "late-append", "update"))
+    (note,) = step.outcome.headlines
+    assert "needs the value of a number" in note
+    assert "torch.compile(update" not in step.after
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "norms += [1.0 if ratio.mean() > 1 else 0.0]",  # nothing waits
+        "norms.append(ratio.detach().mean())",
+        "norms += [ratio[int(ratio.mean() > 1)].item()]",
+        "norms.append(len(range(3)))",
+        "norms += [{0: 1.0, 1: 2.0}[int(ratio.mean() > 1)]]",
+        "norms.append([0.5, 1.5][args.seed - 1])",
+        "agent.kept = agent.get_value(b_obs[mb_inds]).detach()\nnorms.append(agent.kept.mean().item())",
+    ],
+)
+def test_what_does_not_wait_or_is_known_leaves_it_compiled(code: str) -> None:
+    step = turn("compile", script(reading(code)), ("late-append", "update"))
+    assert isinstance(step.outcome, Applied), step.outcome
+    assert "update = torch.compile(" in step.after
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["float", "a builtin around it", "a function", "a dict", "a text"])
+def test_a_number_that_is_read_in_any_form_is_compiled_once(form: str, tmp_path: Path) -> None:
+    source = converted_by(script(reading(READINGS[form])), "tensor-lr", "late-append", "update", "compile").source
+    (eager, compiled), log = compiled_runs(source, tmp_path)
+    assert eager == pytest.approx(compiled, rel=1e-3)
+    assert "___stack" not in log
+    assert log.count("Recompiling function") <= 2
+
+
 @pytest.mark.slow
 def test_a_number_that_is_read_in_the_update_ends_no_graph(tmp_path: Path) -> None:
     (eager, compiled), log = compiled_runs(convert(script(READS)).source, tmp_path)

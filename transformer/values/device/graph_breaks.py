@@ -44,15 +44,15 @@ def graph_break(roles: Roles, function: ast.FunctionDef, nodes: Collection[ast.A
     known = {
         owner for owner in called if getattr(owner, "name", "") in roles.history.on_device
     }  # what transforms wrote
-    ends = [_Code(roles, function).end(nodes)]
-    ends += [_Code(roles, owner).end(_run(owner)) for owner in called if owner not in known]
+    ends = [Code(roles, function).end(nodes)]
+    ends += [Code(roles, owner).end(run(owner)) for owner in called if owner not in known]
     found = [held for held in ends if held is not None]
     if unknown is not None:
         found.append(Held(unknown, "runs unknown code"))
     return min(found, key=lambda held: held.lineno, default=None)
 
 
-def _run(owner: ast.AST) -> Iterator[ast.AST]:
+def run(owner: ast.AST) -> Iterator[ast.AST]:
     """The nodes of a function that run when it is called: none of annotations, errors, and functions inside it."""
     body = getattr(owner, "body", [])
     stack: list[ast.AST] = [*body] if isinstance(body, list) else [body]
@@ -65,11 +65,11 @@ def _run(owner: ast.AST) -> Iterator[ast.AST]:
             stack += children(node)
 
 
-class _Code:
+class Code:
     """The code of one function."""
 
     def __init__(self, roles: Roles, owner: ast.AST) -> None:
-        self._roles, self._tree, self._world = roles, roles.tree, roles.get(World)
+        self.roles, self.tree, self.world, self.owner = roles, roles.tree, roles.get(World), owner
         body = owner.body if isinstance(owner, ast.FunctionDef) else []
         given = parameters(owner) if isinstance(owner, (ast.FunctionDef, ast.Lambda)) else []
         self._local = scope_access(body).binds | frozenset(given)
@@ -84,10 +84,11 @@ class _Code:
 
     def end(self, nodes: Iterable[ast.AST]) -> Held | None:
         """The first node where a graph may end."""
-        ends = (Held(node, what) for node in nodes if (what := self._ends(node)))
+        ends = (Held(node, what) for node in nodes if (what := self.ends(node)))
         return min(ends, key=lambda held: held.lineno, default=None)
 
-    def _ends(self, node: ast.AST) -> str | None:
+    def ends(self, node: ast.AST) -> str | None:
+        """Why a graph may end at a node; None if it does not."""
         if isinstance(node, ast.Call):
             return self._of_call(node)
         if isinstance(node, (ast.If, ast.While, ast.IfExp, ast.Assert)) and not self._is_known(node.test):
@@ -109,50 +110,50 @@ class _Code:
             return all(map(self._is_known, test.values))
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             return self._is_known(test.operand)
-        things = self._world.of(test)
+        things = self.world.of(test)
         holds = bool(things) and all(t.kind in CONTAINERS for t in things)
-        return holds or self._is_number(test) or decided(self._roles, test, self._local)
+        return holds or self._is_number(test) or decided(self.roles, test, self._local)
 
     def _is_number(self, node: ast.expr) -> bool:
         """Whether an expression is known to be a number, a text or None that no tensor's value decides."""
-        if isinstance(node, (ast.Subscript, ast.Attribute)) and not self._world.are_numbers(node):
+        if isinstance(node, (ast.Subscript, ast.Attribute)) and not self.world.are_numbers(node):
             if isinstance(node, ast.Subscript):
                 return self._is_number(node.value)
             return node.attr in SIZES or self._is_set_to_numbers(node)
-        asks = isinstance(node, ast.Call) and self._tree.calls(node, "torch.compiler.is_compiling")
-        if asks or isinstance(node, ast.Constant) or self._world.are_numbers(node):
+        asks = isinstance(node, ast.Call) and self.tree.calls(node, "torch.compiler.is_compiling")
+        if asks or isinstance(node, ast.Constant) or self.world.are_numbers(node):
             return True
         if isinstance(node, (ast.Compare, ast.BinOp)):
             return all(self._is_number(part) for part in children(node) if isinstance(part, ast.expr))
-        return calls_method(node, *GIVES_SIZES) and not self._tree.methods(node.func.attr)
+        return calls_method(node, *GIVES_SIZES) and not self.tree.methods(node.func.attr)
 
     def _is_set_to_numbers(self, node: ast.Attribute) -> bool:
         """Whether an attribute of an object, whose class may inherit one of that name, is always set to a number."""
-        things = self._world.of(node)
-        pairs = [pair for stmt in self._tree.of(ast.Assign) for pair in pairwise(stmt)]
+        things = self.world.of(node)
+        pairs = [pair for stmt in self.tree.of(ast.Assign) for pair in pairwise(stmt)]
         values = [v for target, v in pairs if isinstance(target, ast.Attribute) and target.attr == node.attr]
-        stores = [n for n in self._tree.of(ast.Attribute) if n.attr == node.attr and not isinstance(n.ctx, ast.Load)]
+        stores = [n for n in self.tree.of(ast.Attribute) if n.attr == node.attr and not isinstance(n.ctx, ast.Load)]
         inherited = bool(things) and all(t.kind == "method" and t.of[0].kind == "instance" for t in things)
-        return inherited and 0 < len(stores) == len(values) and all(map(self._world.are_numbers, values))
+        return inherited and 0 < len(stores) == len(values) and all(map(self.world.are_numbers, values))
 
     def _of_call(self, call: ast.Call) -> str | None:
-        text, name = ast.unparse(call.func), self._tree.qualified(call.func) or ""
-        builtin = self._tree.names.builtin(call.func)
-        if is_report(self._tree, call) or builtin in PRINTS:
+        text, name = ast.unparse(call.func), self.tree.qualified(call.func) or ""
+        builtin = self.tree.names.builtin(call.func)
+        if is_report(self.tree, call) or builtin in PRINTS:
             return f"calls {text}()"
         if name:
             return f"calls {text}()" if self._is_untraced(call, name) else None
         if builtin is not None:
-            asked = builtin in VALUES_ASKED and not all(map(self._holds_numbers, call.args))
+            asked = builtin in VALUES_ASKED and not all(map(self.holds_numbers, call.args))
             return (
                 f"reads {ast.unparse(call)} on the host" if asked else None if builtin in TRACED else f"calls {text}()"
             )
         if not calls_method(call):
             return None  # what it may call has been asked
-        things = self._world.of(call.func.value)
+        things = self.world.of(call.func.value)
         if call.func.attr in READS and not (things and all(t.kind in ("instance", *CONTAINERS) for t in things)):
             return f"reads {ast.unparse(call.func.value)} on the host"
-        if self._roles.get(Tensors).tensor(call.func.value):  # a network's result may hold what it is given, as well
+        if self.roles.get(Tensors).tensor(call.func.value):  # a network's result may hold what it is given, as well
             return None
         made = {t.name for t in things if t.kind == "made"}
         if call.func.attr in OF_TENSORS and any(t.kind == "tensor" for t in things):
@@ -160,10 +161,10 @@ class _Code:
         foreign = any(name.partition(".")[0] != "torch" or library_does(name) != "computes" for name in made)
         return f"calls {text}()" if foreign or any(t.kind == "array" for t in things) else None
 
-    def _holds_numbers(self, node: ast.expr) -> bool:
+    def holds_numbers(self, node: ast.expr) -> bool:
         """Whether an argument is a number, a text or None, or a container of these."""
-        things = self._world.of(node)
-        kept = bool(things) and all(t.kind in CONTAINERS and not self._world.contents(t) for t in things)
+        things = self.world.of(node)
+        kept = bool(things) and all(t.kind in CONTAINERS and not self.world.contents(t) for t in things)
         return kept or self._is_number(node)
 
     def _is_untraced(self, call: ast.Call, name: str) -> bool:
@@ -175,7 +176,7 @@ class _Code:
             return library_does(name) != "computes" or not all(map(self._is_number, arguments(call)))
         if module == "torch" and last.islower() and last not in KNOWN:
             return name not in of_parameters()
-        if name.startswith(DISTRIBUTIONS) and goes_on_checking(self._roles) is not None:
+        if name.startswith(DISTRIBUTIONS) and goes_on_checking(self.roles) is not None:
             return True
         selects = name == "torch.where" and len(call.args) == 1
         asks = any(k.arg in ("generator", "error_if_nonfinite") for k in call.keywords)
