@@ -24,7 +24,6 @@ ALLOWED = {
     "values/networks/attributes.py:NESTED": "kinds of values in this analysis",
     "transforms/off_policy/kept_networks.py:NUMBERS": "kinds of values in the analysis of attributes",
     "values/effects/interpreter.py:MEMORY": "kinds of things in the interpreter",
-    "values/device/read_numbers.py:STEADY": "kinds of things in the interpreter",
     "transforms/rollout/acting_statements.py:KEEPING": "kinds of things in the interpreter",
     "values/networks/reached.py:COMPILED": "conditions that an emitted flag settles",
     "values/networks/sealed.py:OVERRIDDEN": "methods that nothing in this analysis may replace",

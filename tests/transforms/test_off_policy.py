@@ -1291,14 +1291,40 @@ def test_other_minibatches_of_stored_steps_are_left_alone() -> None:
 
 
 STORED = "self.out = self.net(x)"
-KEEPS = [STORED, f"{STORED}.tanh() * 2", "self.n, self.out = 1, self.net(x)"]
-KEEPS_NONE = [f"{STORED}.detach()", "self.out = 3", "out = self.net(x)", f"with torch.no_grad():\n    {STORED}"]
+KEEPS = [
+    STORED,
+    f"{STORED}.tanh() * 2",
+    "self.n, self.out = 1, self.net(x)",
+    "self.out = torch.distributions.Normal(self.net(x), 1.0)",
+    "made = torch.distributions.Normal(self.net(x), 1.0)\nself.out = made",
+    "self.out = torch.distributions.Independent(torch.distributions.Normal(self.net(x), 1.0), 1)",
+    "self.out = torch.distributions.Categorical(logits=self.net(x))",
+    "self.out = [{'of': self.net(x)}]",
+    "self.out = (3, torch.distributions.Normal(self.net(x), 1.0))",
+    "self.n, self.out = torch.distributions.Normal(self.net(x), 1.0), 3",
+    "self.out, self.n = self.net(x).chunk(2, -1)",
+    "self.out: torch.Tensor = self.net(x)",
+    "self.kept.update(out=self.net(x))",
+    "self.kept.setdefault('out', []).append(torch.distributions.Normal(self.net(x), 1.0))",
+    "kept = self.kept\nkept['out'] = self.net(x)",
+    "for self.out in [self.net(x)]:\n    pass",
+]
+KEEPS_NONE = [
+    f"{STORED}.detach()",
+    "self.out = 3",
+    "out = self.net(x)",
+    f"with torch.no_grad():\n    {STORED}",
+    "out = torch.distributions.Normal(self.net(x), 1.0)",
+    "with torch.no_grad():\n    self.out = torch.distributions.Normal(self.net(x), 1.0)",
+    "out = []\nout.append(self.net(x))",
+]
 
 
 def keeping(line: str) -> str:
     """The script with two passes, whose networks do this in their forward()."""
     source, result = between(""), "        return self.net(x)"
     assert source.count(result) == 1
+    source = source.replace("super().__init__()", "super().__init__()\n        self.kept = {}")
     return source.replace(result, f"{textwrap.indent(line, ' ' * 8)}\n{result}")
 
 
@@ -1306,7 +1332,7 @@ def keeping(line: str) -> str:
 def test_a_value_with_gradients_that_outlives_an_update_of_several_passes(line: str) -> None:
     """torch would compute gradients for it too, after the steps (seen with torch 2.13: compilation fails)."""
     told = reason("one-graph", keeping(line), "tensor-lr", "update")
-    assert "keeps a value with gradients in self.out, beyond update" in told
+    assert "keeps a value with gradients" in told
 
 
 @pytest.mark.parametrize("line", KEEPS_NONE)

@@ -36,6 +36,7 @@ from transformer.transforms.compiling.compile import changed_option, stays_eager
 from transformer.transforms.compiling.outside_graphs import read_with_graph
 from transformer.transforms.update import late_append
 from transformer.values.device.graph_breaks import graph_break
+from transformer.values.device.waits import arguments
 from transformer.values.effects import kept_optimizers
 from transformer.values.effects.kept_methods import reclassed, replaced_in_torch
 from transformer.values.effects.recorded import Recorded
@@ -655,22 +656,28 @@ def _drawn(roles: Roles, updates: Sequence[ast.FunctionDef]) -> ast.Call | None:
 
 
 def _kept_with_graph(roles: Roles, update: ast.FunctionDef) -> ast.expr | None:
-    """Where an update puts a value with gradients into a network, as `self.mu = ...` in its forward().
+    """Where an update puts a value with gradients into a network or a container of one, as `self.mu = ...` in its
+    forward().
 
     torch would compute gradients for it as well, after the steps have changed what they need.
     """
     recorded, world, tree = roles.get(Recorded), roles.get(World), roles.tree
-    for node in roles.reached([update]):
-        if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Store):
+    reached = [n for n in roles.reached([update]) if isinstance(n, ast.expr)]
+    modules = {t for n in reached if isinstance(n, ast.Name) for t in world.of(n) if world.is_module_object(t)}
+    owned = world.reach(modules)
+    for node in reached:
+        if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Store):
+            stmt = tree.statement(node)
+            given = [tree.assigned.get(node) or getattr(stmt, "value", None) or getattr(stmt, "iter", None)]
+        elif calls_method(node, *WRITES):
+            given = [*arguments(node)]
+            node = node.func
+        else:
             continue
-        value = tree.assigned.get(node)
-        if value is None or calls_method(value, *torch_api.NO_GRAPH) or without_gradients(tree, node):
-            continue
-        if not any(map(world.is_module_object, world.of(node.value))):
-            continue  # an object of the update's own
-        held = {t for thing in world.of(value) for t in (thing, *world.contents(thing)) if t.kind == "tensor"}
-        if any(recorded.leaves(tensor) - {tensor} for tensor in held):
-            return node
+        values = [v for v in given if v is not None and not calls_method(v, *torch_api.NO_GRAPH)]
+        kept = not owned.isdisjoint(world.of(node.value))  # not in an object of the update's own
+        if kept and not without_gradients(tree, node) and any(map(recorded.held, values)):
+            return node if isinstance(node.ctx, ast.Store) else node.value
     return None
 
 

@@ -13,7 +13,7 @@ from functools import cached_property
 
 from transformer.dataflow.access import access
 from transformer.dataflow.variables import COMPREHENSIONS
-from transformer.facts.python import CONVERTS, builtin_names
+from transformer.facts.python import CONTAINERS, CONVERTS, builtin_names
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import calls_method, walk
 from transformer.values.device.graph_breaks import Code, run
@@ -27,8 +27,6 @@ COMPUTES = CONVERTS | builtin_names(gives="new") | builtin_names(gives="contents
 HOLDS = (ast.BinOp, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Starred, ast.JoinedStr, ast.FormattedValue)
 KEEPS = (*HOLDS, ast.UnaryOp, ast.keyword, *COMPREHENSIONS)
 """Expressions that keep a graph's numbers in it, as do comparisons of two."""
-STEADY = frozenset("instance class function bound library tensor array options".split())
-"""Kinds of objects whose methods compiled code knows again."""
 
 
 def reads_numbers(roles: Roles, functions: Iterable[ast.FunctionDef]) -> bool:
@@ -121,7 +119,8 @@ class _Numbers(Code):
         things = self.world.of(call.func.value)
         if not things:
             return not self.roles.get(Tensors).tensor(call.func.value)
-        return not all(t.kind in STEADY or (t.kind == "made" and t.name.startswith("torch.")) for t in things)
+        torchs = {t for t in things if t.kind == "made" and t.name.startswith("torch.")}
+        return any(t.kind in (*CONTAINERS, "made", "method", "unknown") for t in things - torchs)
 
     def ends_but_for_numbers(self, nodes: Iterable[ast.AST]) -> Held | None:
         """The first of some nodes where a graph may end, though it holds the numbers that it reads."""

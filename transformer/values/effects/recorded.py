@@ -41,6 +41,17 @@ class Recorded:
         found = (t for t in self._world.of(node) if t.kind == "tensor" and not self._starts(t))
         return frozenset(t for t in found if self.leaves(t))
 
+    def held(self, node: ast.expr) -> frozenset[Thing]:
+        """The tensors computed with a graph that an expression may be or hold, as a distribution does; what modules
+        hold does not count."""
+        found, stack = set[Thing](), [*self._world.of(node)]
+        while stack:
+            thing = stack.pop()
+            if thing not in found and not self._world.is_module_object(thing):
+                found.add(thing)
+                stack += () if thing.kind == "tensor" else self._world.parts(thing)
+        return frozenset(t for t in found if t.kind == "tensor" and self.leaves(t) - {t})
+
     def leaves(self, thing: Thing) -> frozenset[Thing]:
         """Where the graphs of an object may start: parameters, modules, and unknown objects."""
         return frozenset(filter(self._starts, self.behind(thing)))

@@ -201,6 +201,10 @@ class World:
         """What a container may hold."""
         return self._heap.get((thing, ITEMS)) if thing.kind in (*python.CONTAINERS, "iterator") else frozenset()
 
+    def parts(self, thing: Thing) -> Things:
+        """What an object holds directly, whatever it is, and what it was made of."""
+        return frozenset(self._heap.below(thing))
+
     def changed(self) -> Iterator[tuple[ast.AST, Context, Thing]]:
         """The nodes that change something in place, with the calls that lead to each and what it may change."""
         for frame, effects in self._code.effects.items():
