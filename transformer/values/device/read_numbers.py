@@ -13,7 +13,7 @@ from functools import cached_property
 
 from transformer.dataflow.access import access
 from transformer.dataflow.variables import COMPREHENSIONS
-from transformer.facts.python import CONTAINERS, CONVERTS, builtin_names
+from transformer.facts.python import CONTAINERS, CONVERTS, builtin_names, has
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import calls_method, walk
 from transformer.values.device.graph_breaks import Code, run
@@ -115,6 +115,8 @@ class _Numbers(Code):
         """Whether what is called may be a method that is a new object at each call, as those of containers and texts
         are."""
         if not calls_method(call) or is_report(self.tree, call) or self.tree.qualified(call.func):
+            return False
+        if not (hasattr(str, call.func.attr) or any(has(kind, call.func.attr) for kind in CONTAINERS)):
             return False
         things = self.world.of(call.func.value)
         if not things:
