@@ -166,6 +166,7 @@ def as_run(source: str, setting: Setting) -> str:
         source = f"{source}\n\n{setting.ending}\n"
     if setting.cpu:
         source = re.sub(r"""(torch\.device\(|device=|\.to\()(["'])cuda\2""", r'\1"cpu"', source)
+        source = re.sub(r"(?<!\bself)\.cuda\(\)", ".cpu()", source)  # compiled code calls the method of torch itself
     return source
 
 
