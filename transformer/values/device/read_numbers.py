@@ -67,9 +67,11 @@ def _ends(roles: Roles, code: _Numbers, call: ast.Call) -> Held | None:
 
 
 def _codes(roles: Roles, function: ast.FunctionDef) -> list[_Numbers]:
-    """A function, and those of this file that it may run."""
-    called, _ = roles.get(World).run_at(function, walk(function))
-    return [_Numbers(roles, owner) for owner in (function, *called) if not _is_ours(roles, owner)]
+    """A function, and those of this file that it may run; by their names if it may run anything."""
+    run = roles.get(World).functions_run(function)
+    called = roles.reached([function]) if run is None else sorted(run, key=lambda f: getattr(f, "lineno", 0))
+    owners = dict.fromkeys(f for f in called if isinstance(f, (ast.FunctionDef, ast.Lambda)) and not _is_ours(roles, f))
+    return [_Numbers(roles, owner) for owner in {function: None, **owners}]
 
 
 def _is_ours(roles: Roles, owner: ast.AST) -> bool:
