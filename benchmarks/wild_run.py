@@ -63,6 +63,8 @@ class Setting:
     """Paths that it looks for in the working directory: in the folder that stands in for its modules, or its own."""
     folders: Sequence[str] = ()
     """Folders that it expects in the working directory, to save into."""
+    iterations: int | None = None
+    """How many iterations compiled functions are compared in, where in the usual number some are called too rarely."""
     packages: Sequence[str] = ()
     """Packages in versions other than the installed ones, in pip's notation."""
 
@@ -147,7 +149,7 @@ def run_compiled(
         args = tuple(options(text, setting.args))
         original = Run(path, args, as_run(text, setting), timeout=2 * LIMIT, together=tuple(together))
         try:
-            task = Task(original, as_run(converted, setting), up_to=COMPILED)
+            task = Task(original, as_run(converted, setting), setting.iterations, up_to=COMPILED)
             checks = verify(task).checks
         except (CannotVerify, RunFailed, OSError) as failed:
             return "not run", str(failed)
