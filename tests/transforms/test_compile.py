@@ -690,6 +690,8 @@ def test_where_a_number_that_is_read_chooses_an_item_the_update_stays_eager(code
         "norms += [1.0 if ratio.mean() > 1 else 0.0]",  # nothing waits
         "norms.append(ratio.detach().mean())",
         "norms += [ratio[int(ratio.mean() > 1)].item()]",
+        "norm = unheard.norm(ratio)\nown = []\nown.append(norm.detach())",  # what no class of the file has
+        "norm = unheard.norm(ratio)\nown = []\nown.append(norm.detach().mean().item())",
         "norms.append(len(range(3)))",
         "norms += [{0: 1.0, 1: 2.0}[int(ratio.mean() > 1)]]",
         "norms.append([0.5, 1.5][args.seed - 1])",
@@ -698,7 +700,8 @@ def test_where_a_number_that_is_read_chooses_an_item_the_update_stays_eager(code
     ],
 )
 def test_what_does_not_wait_or_is_known_leaves_it_compiled(code: str) -> None:
-    step = turn("compile", script(reading(code)), ("late-append", "update"))
+    parts = reading(code, stdlib="import unheard" if "unheard" in code else "")
+    step = turn("compile", script(parts), ("late-append", "update"))
     assert isinstance(step.outcome, Applied), step.outcome
     assert "update = torch.compile(" in step.after
 

@@ -14,6 +14,7 @@ from functools import cached_property
 from transformer.dataflow.access import access
 from transformer.dataflow.variables import COMPREHENSIONS
 from transformer.facts.python import CONTAINERS, CONVERTS, builtin_names, has
+from transformer.facts.torch_api import OF
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import calls_method, walk
 from transformer.values.device.graph_breaks import Code, run
@@ -55,12 +56,13 @@ def ends_while_called(roles: Roles, function: ast.FunctionDef) -> tuple[Held, st
 
 def _ends(roles: Roles, code: _Numbers, call: ast.Call) -> Held | None:
     """Where a graph may end in the arguments of a call, or in what these run."""
-    inside = [n for argument in arguments(call) for n in walk(argument) if not isinstance(n, (ast.Name, ast.Constant))]
+    nodes = [n for argument in arguments(call) for n in walk(argument)]
+    inside = [n for n in nodes if not (isinstance(n, (ast.Name, ast.Constant)) or code.is_tensors(n))]
     if not inside or not isinstance(code.owner, ast.FunctionDef):
         return None
     called, unknown = roles.get(World).run_at(code.owner, inside)
     others = (_Numbers(roles, owner) for owner in called if not _is_ours(roles, owner))
-    ends = [code.ends_but_for_numbers(walk(a)) for a in arguments(call)]
+    ends = [code.ends_but_for_numbers(nodes)]
     ends += [other.ends_but_for_numbers(run(other.owner)) for other in others]
     ends += [Held(unknown, "runs unknown code")] if unknown is not None else []
     return next(filter(None, ends), None)
@@ -102,6 +104,10 @@ class _Numbers(Code):
             return False
         converts = self.tree.names.builtin(node.func) in CONVERTS
         return calls_method(node, "item") or (converts and not all(map(self.holds_numbers, arguments(node))))
+
+    def is_tensors(self, node: ast.AST) -> bool:
+        """Whether a node calls a method as tensors have, and no class of this file."""
+        return calls_method(node, *OF["tensor"]) and not self.tree.methods(node.func.attr)
 
     def looks_up(self, node: ast.expr) -> bool:
         """Whether a node may choose an item by such a number, or formats one, by functions that need its value."""
