@@ -695,6 +695,7 @@ def test_where_a_number_that_is_read_chooses_an_item_the_update_stays_eager(code
         "norms.append(len(range(3)))",
         "norms += [{0: 1.0, 1: 2.0}[int(ratio.mean() > 1)]]",
         "norms.append([0.5, 1.5][args.seed - 1])",
+        "norms += [[0.5, 1.5][int(np.sqrt(args.num_envs)) - 1]]",
         "agent.critic[0].weight.data.copy_(torch.ger(torch.ones(8), torch.ones(2)))",  # a tensor, known or not
         "agent.kept = agent.get_value(b_obs[mb_inds]).detach()\nnorms.append(agent.kept.mean().item())",
     ],

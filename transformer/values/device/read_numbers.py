@@ -18,7 +18,7 @@ from transformer.facts.torch_api import OF
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import calls_method, walk
 from transformer.values.device.graph_breaks import Code, run
-from transformer.values.device.waits import arguments
+from transformer.values.device.waits import arguments, computes_on_host
 from transformer.values.effects.world import Held, World
 from transformer.values.reports import is_report
 from transformer.values.tensors import Tensors
@@ -103,7 +103,13 @@ class _Numbers(Code):
         if not isinstance(node, ast.Call):
             return False
         converts = self.tree.names.builtin(node.func) in CONVERTS
-        return calls_method(node, "item") or (converts and not all(map(self.holds_numbers, arguments(node))))
+        return calls_method(node, "item") or (converts and not all(map(self._is_of_host, arguments(node))))
+
+    def _is_of_host(self, node: ast.expr) -> bool:
+        """Whether an argument is a number of Python's, or computed from such numbers by another library than torch."""
+        if isinstance(node, ast.Call) and computes_on_host(self.tree.qualified(node.func) or ""):
+            return all(map(self._is_of_host, arguments(node)))
+        return self.holds_numbers(node)
 
     def is_tensors(self, node: ast.AST) -> bool:
         """Whether a node calls a method as tensors have, and no class of this file."""
