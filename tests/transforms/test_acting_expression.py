@@ -227,3 +227,39 @@ def test_exceptions_that_are_caught_above_the_loop(old: str, new: str, stays: bo
 def test_an_attribute_set_by_its_name_keeps_it(set_: str) -> None:
     after, _ = outcome(("lag=0.01)", set_))
     assert "def decide_1(self, state):" in after
+
+
+CHOOSE = """
+def pick(observation{more}):
+    {line}
+    with torch.no_grad():
+        state = torch.as_tensor(observation, dtype=torch.float32).unsqueeze(0)
+        return net(state).argmax(1).item()
+
+
+env = gym"""
+
+
+@pytest.mark.parametrize(
+    ("more", "line", "applies"),
+    [
+        ("", "random.random()", True),
+        ("", "net = learner.q_net", False),
+        ("", "net = copy.deepcopy(learner.q_net)", False),
+        ("", "for net in [learner.q_net]:\n        pass", False),
+        ("", "[net] = [learner.q_net]", False),
+        ("", "with copy.nullcontext(learner.q_net) as net:\n        pass", False),
+        (", net=None", "net = learner.q_net if net is None else net", False),
+        (", net=copy.net", "pass", False),
+    ],
+)
+def test_a_network_that_is_a_variable_of_the_function(more: str, line: str, applies: bool) -> None:
+    """The new function stands beside it, and could not read it."""
+    after, _ = outcome(
+        ("env = gym", CHOOSE.format(more=more, line=line).lstrip()),
+        ("observation, _ = env.reset(seed=1)", "net = learner.q_net\nobservation, _ = env.reset(seed=1)"),
+        ("learner.choose(observation, greedy=False)", "pick(observation)"),
+        ("learner.choose(observation, greedy=True)", "pick(observation)"),
+        ("import argparse", "import copy"),
+    )
+    assert ("def decide(state)" in after) is applies

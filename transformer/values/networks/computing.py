@@ -231,9 +231,16 @@ class Computing:
             if self._class is not None and self._is_own_object(func):
                 return self._roles.is_module(self._class)  # self.forward(state)
         own = isinstance(func, ast.Attribute) and self._is_own_object(func.value)
-        if not own and not (isinstance(func, ast.Name) and self._class is None):
+        if not own and not (isinstance(func, ast.Name) and self._class is None and func.id not in self._variables):
             return False
         return unparse(func) in self._roles.networks or self._roles.get(World).is_module(func)
+
+    @cached_property
+    def _variables(self) -> frozenset[str]:
+        """The variables of a function, which no function beside it can read."""
+        if not isinstance(self._scope, ast.FunctionDef) or self._scope is self._roles.scope:
+            return frozenset()
+        return scope_access(self._scope.body).binds | frozenset(parameters(self._scope))
 
     @cached_property
     def _keeps(self) -> frozenset[str]:
