@@ -638,36 +638,6 @@ def test_a_number_of_python_is_not_read_from_a_tensor(code: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "what"),
-    [
-        ("norms.append(1.0 if ratio.mean() > 1 else 0.0)", "branches on ratio.mean() > 1"),
-        ("norms.append(float(ratio.mean()) or 1.0)", "uses float(ratio.mean())"),
-        ("norms.append(1.0 if ratio.mean().item() > 1 else 0.0)", "uses ratio.mean().item()"),
-        ("norms.append(0 < ratio.mean().item() < 2)", "uses ratio.mean().item()"),
-        ("norm = float(ratio.mean())\nnorms.append(str(norm))", "uses norm"),
-        ("own = []\nown.append(np.float32(ratio.mean().item()))", "uses ratio.mean().item()"),
-        ("norms.append(ratio.nonzero().shape[0])", "reads ratio on the host"),
-        ("norms.append(print(ratio.mean()))", "calls print()"),
-        ("norms.append(len(', '.join(['mean', str(ratio.mean().item())])))", "uses ratio.mean().item()"),
-        (
-            "kept = {}\nkept.update(mean=str(ratio.mean()))\nnorms.append(len(kept))",
-            "reads str(ratio.mean()) on the host",
-        ),
-        ("norms.append(text(ratio.mean()))", "uses of.item()"),
-    ],
-)
-def test_where_a_graph_may_end_while_a_method_of_a_container_waits_the_update_stays_eager(code: str, what: str) -> None:
-    # Compiled code would go on with the method, a new object each time
-    text = "\n    def text(of):\n        return str(of.item())\n\n\n"
-    step = turn("compile", script(reading(code, functions=text)), ("policy", "late-append", "update"))
-    assert isinstance(step.outcome, Applied), step.outcome
-    (note,) = step.outcome.headlines
-    assert what in note
-    assert "a new object each time" in note
-    assert "torch.compile(update" not in step.after
-
-
-@pytest.mark.parametrize(
     "code",
     [
         "norms.append([0.0, 1.0][int(ratio.mean() > 1)])",

@@ -392,13 +392,12 @@ def test_changes_of_an_option(line: str, reset: bool) -> None:
 
 @pytest.mark.parametrize("layer", ["nn.Linear(2, sink.get())", "nn.ModuleList([sink.get()])"])
 def test_a_layer_does_not_hold_its_size(layer: str) -> None:
-    """If a layer held a number from an unknown object, clipping its gradients might change the options."""
+    """If a layer held a number from an unknown object, what changes the network might change the options."""
     agent = PARTS["agent"].replace("self.actor =", f"self.other = {layer}\n        self.actor =")
-    roles = roles_of({"agent": agent, "functions": DEFINED, "setup": f"{PARTS['setup']}\nsink.put(args)"})
-    size = next(n for n in roles.tree.of(ast.Attribute) if ast.unparse(n) == "args.minibatch_size")
-    assert roles.minibatch_loop is not None
-    clipped = [s for s in roles.minibatch_loop.body if "clip_grad" in ast.unparse(s)]
-    assert (roles.get(World).resets(size, clipped) is None) is ("Linear" in layer)
+    metrics = f"{PARTS['metrics']}\nnn.utils.weight_norm(agent)"
+    setup = f"{PARTS['setup']}\nsink.put(args)"
+    roles = roles_of({"agent": agent, "functions": DEFINED, "setup": setup, "metrics": metrics})
+    assert resets(roles) is ("Linear" not in layer)
 
 
 CALLED_BY_OTHERS = """

@@ -39,7 +39,7 @@ from transformer.transforms.compiling.flags import reword
 from transformer.transforms.gathering.only_calls import trains_once
 from transformer.values.device.graph_capture import Capture
 from transformer.values.device.python_counters import counted
-from transformer.values.device.read_numbers import ends_while_called, looks_up, reads_numbers
+from transformer.values.device.read_numbers import looks_up, reads_numbers
 from transformer.values.effects.kept_methods import reclassed, replaced_in_torch
 from transformer.values.effects.objects import UNKNOWN
 from transformer.values.effects.world import World
@@ -231,9 +231,6 @@ def stays_eager(roles: Roles, update: ast.FunctionDef, passes: int) -> str | Non
         return f"line {line} makes {what} longer, and each length {anew}; move it below {_step(roles)}"
     if (chosen := looks_up(roles, update)) is not None:
         return f"line {chosen.lineno} needs the value of a number of a tensor: {unparse(chosen)}; go on with the tensor"
-    if (found := ends_while_called(roles, update)) is not None:
-        held, name = found
-        return f"line {held.lineno} {held.what} while {name}() waits, a new object each time, which {anew}; do so above"
     if (given := _given_list(roles, update)) is not None:
         return f"it is given {given}, a list, and each {anew}; make it a tensor above the minibatches"
     if (listed := _listed(roles, update)) is not None:

@@ -1,8 +1,8 @@
-"""Numbers that compiled code reads from tensors, and what waits for them.
+"""Numbers that compiled code reads from tensors.
 
 With torch._dynamo.config.capture_scalar_outputs a graph holds such numbers, as long as they are only computed with and
-kept. Where a graph ends while the arguments of a method are computed, code goes on with the method itself: that of a
-list is a new object each time, for which torch.compile compiles anew.
+kept. Without, it ends where they are read. In the arguments of a list's method, torch.compile then goes on with the
+method itself, a new object each time, and compiles anew.
 """
 
 from __future__ import annotations
@@ -12,22 +12,13 @@ from collections.abc import Collection, Iterable
 from functools import cached_property
 
 from transformer.dataflow.access import access
-from transformer.dataflow.variables import COMPREHENSIONS
-from transformer.facts.python import CONTAINERS, CONVERTS, builtin_names, has
-from transformer.facts.torch_api import OF
+from transformer.facts.python import CONVERTS
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import calls_method, walk
 from transformer.values.device.graph_breaks import Code, run
 from transformer.values.device.waits import arguments, computes_on_host
-from transformer.values.effects.world import Held, World
-from transformer.values.reports import is_report
+from transformer.values.effects.world import World
 from transformer.values.tensors import Tensors
-
-COMPUTES = CONVERTS | builtin_names(gives="new") | builtin_names(gives="contents and given", acts=False)
-"""Builtins that compute with numbers of a graph."""
-HOLDS = (ast.BinOp, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Starred, ast.JoinedStr, ast.FormattedValue)
-KEEPS = (*HOLDS, ast.UnaryOp, ast.keyword, *COMPREHENSIONS)
-"""Expressions that keep a graph's numbers in it, as do comparisons of two."""
 
 
 def reads_numbers(roles: Roles, functions: Iterable[ast.FunctionDef]) -> bool:
@@ -43,29 +34,6 @@ def looks_up(roles: Roles, function: ast.FunctionDef) -> ast.expr | None:
     """
     codes = _codes(roles, function)
     return next((n for code in codes for n in run(code.owner) if isinstance(n, ast.expr) and code.looks_up(n)), None)
-
-
-def ends_while_called(roles: Roles, function: ast.FunctionDef) -> tuple[Held, str] | None:
-    """Where a graph may end while a method waits for its arguments, in a function or one that it runs; the method."""
-    for code in _codes(roles, function):
-        for call in run(code.owner):
-            if isinstance(call, ast.Call) and code.is_new_method(call) and (held := _ends(roles, code, call)):
-                return Held(call, held.what), ast.unparse(call.func)
-    return None
-
-
-def _ends(roles: Roles, code: _Numbers, call: ast.Call) -> Held | None:
-    """Where a graph may end in the arguments of a call, or in what these run."""
-    nodes = [n for argument in arguments(call) for n in walk(argument)]
-    inside = [n for n in nodes if not (isinstance(n, (ast.Name, ast.Constant)) or code.is_tensors(n))]
-    if not inside or not isinstance(code.owner, ast.FunctionDef):
-        return None
-    called, unknown = roles.get(World).run_at(code.owner, inside)
-    others = (_Numbers(roles, owner) for owner in called if not _is_ours(roles, owner))
-    ends = [code.ends_but_for_numbers(nodes)]
-    ends += [other.ends_but_for_numbers(run(other.owner)) for other in others]
-    ends += [Held(unknown, "runs unknown code")] if unknown is not None else []
-    return next(filter(None, ends), None)
 
 
 def _codes(roles: Roles, function: ast.FunctionDef) -> list[_Numbers]:
@@ -111,10 +79,6 @@ class _Numbers(Code):
             return all(map(self._is_of_host, arguments(node)))
         return self.holds_numbers(node)
 
-    def is_tensors(self, node: ast.AST) -> bool:
-        """Whether a node calls a method as tensors have, and no class of this file."""
-        return calls_method(node, *OF["tensor"]) and not self.tree.methods(node.func.attr)
-
     def looks_up(self, node: ast.expr) -> bool:
         """Whether a node may choose an item by such a number, or formats one, by functions that need its value."""
         if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and not isinstance(node.slice, ast.Slice):
@@ -124,47 +88,3 @@ class _Numbers(Code):
         if isinstance(node, ast.Call) and (calls_method(node, "pop") or self.tree.names.builtin(node.func) == "format"):
             return any(self._uses(given, self._named) for given in arguments(node))
         return False
-
-    def is_new_method(self, call: ast.Call) -> bool:
-        """Whether what is called may be a method that is a new object at each call, as those of containers and texts
-        are."""
-        if not calls_method(call) or is_report(self.tree, call) or self.tree.qualified(call.func):
-            return False
-        if not (hasattr(str, call.func.attr) or any(has(kind, call.func.attr) for kind in CONTAINERS)):
-            return False
-        things = self.world.of(call.func.value)
-        if not things:
-            return not self.roles.get(Tensors).tensor(call.func.value)
-        torchs = {t for t in things if t.kind == "made" and t.name.startswith("torch.")}
-        return any(t.kind in (*CONTAINERS, "made", "method", "unknown") for t in things - torchs)
-
-    def ends_but_for_numbers(self, nodes: Iterable[ast.AST]) -> Held | None:
-        """The first of some nodes where a graph may end, though it holds the numbers that it reads."""
-        for node in nodes:
-            if self.reads(node) or (isinstance(node, ast.Name) and node.id in self._named):
-                if not self._is_kept(node):
-                    return Held(node, f"uses {ast.unparse(node)}")
-            elif what := self.ends(node):
-                return Held(node, what)
-        return None
-
-    def _is_kept(self, node: ast.AST) -> bool:
-        """Whether a number is only computed with, and put into a container, a variable, or an argument of a method."""
-        outer = self.tree.parents[node]
-        while not isinstance(outer, ast.stmt):
-            computes = (
-                isinstance(outer, ast.Call)
-                and node is not outer.func
-                and (
-                    self.tree.names.builtin(outer.func) in COMPUTES
-                    or (self.tree.qualified(outer.func) or "").startswith("torch.")
-                )
-            )
-            compares = isinstance(outer, ast.Compare) and len(outer.ops) == 1
-            chosen = isinstance(outer, ast.IfExp) and node is not outer.test
-            if isinstance(outer, ast.Call) and self.is_new_method(outer) and node is not outer.func:
-                return True
-            if not (isinstance(outer, KEEPS) or computes or compares or chosen):
-                return False
-            node, outer = outer, self.tree.parents[outer]
-        return not isinstance(outer, (ast.If, ast.While, ast.Assert, ast.For))

@@ -49,7 +49,8 @@ class Recorded:
             thing = stack.pop()
             if thing not in found and not self._world.is_module_object(thing):
                 found.add(thing)
-                stack += () if thing.kind == "tensor" else self._world.parts(thing)
+                foreign = thing.kind == "made" and not thing.name.startswith("torch.")  # as an environment
+                stack += () if foreign or thing.kind in ("tensor", "unknown") else self._world.parts(thing)
         return frozenset(t for t in found if t.kind == "tensor" and self.leaves(t) - {t})
 
     def leaves(self, thing: Thing) -> frozenset[Thing]:
