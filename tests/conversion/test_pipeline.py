@@ -23,7 +23,9 @@ from transformer import Applied, Conversion, SelectionError, Skipped, convert
 from transformer.commands.report import Result, print_report
 from transformer.conversion import pipeline
 from transformer.conversion.selection import chosen_names
+from transformer.recognition.refusals import Unconvertible
 from transformer.state import State
+from transformer.syntax.diagnostics import Diagnostic
 from transformer.transforms import FORMERLY, ORDER
 from transformer.transforms.base import ALL, Rewrite, Transform
 
@@ -101,6 +103,25 @@ def test_an_error_in_a_transform_is_told_as_what_it_is(name: str, monkeypatch: p
     monkeypatch.setattr(pipeline, "_run", lambda *args, **options: {}["x"])
     (found,) = convert(script()).diagnostics
     assert (found.code, found.message.partition(" (")[0]) == ("LC007", "KeyError: 'x'")
+
+
+def test_errors_that_have_a_meaning_keep_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "TRACEBACKS", False)
+    raised: list[Exception] = []
+
+    def failing(transform: Transform) -> Transform:
+        def apply(state: State) -> Rewrite:
+            raise raised[0]
+
+        return replace(transform, apply=apply)
+
+    refusal = Unconvertible(Diagnostic(3, 1, "LC005", "the loop is elsewhere"))
+    for error, code in ((refusal, "LC005"), (RecursionError(), "LC008"), (SyntaxError("no Python"), "LC007")):
+        raised[:] = [error]
+        with monkeypatch.context() as patched:
+            patched.setattr(pipeline, "GATHERING", tuple(map(failing, pipeline.GATHERING)))
+            (found,) = convert(script()).diagnostics
+        assert found.code == code
 
 
 def kind_of(transform: str, **parts: str) -> tuple[str, str]:

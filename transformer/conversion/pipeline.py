@@ -341,6 +341,8 @@ def _turn(transform: Transform, state: State, steps: Sequence[Step]) -> _Turn:
             headlines = tuple(map(state.in_original, skip.headlines))
             outcome, warnings = Skipped(state.in_original(str(skip)), skip.kind, headlines=headlines), skip.warnings
             after = state.knowing(skip.history or state.history)
+        except (Unconvertible, RecursionError, *_BROKEN):
+            raise
         except Exception as error:
             if TRACEBACKS:
                 raise
