@@ -75,7 +75,7 @@ class State:
         here, there = next(found, (None, None))  # a new line comes from the line above
         if here is None or there is None or here.lineno == lineno:
             return there.lineno if there is not None else 1
-        text = self._as_named(self.tree.code).splitlines()[lineno - 1].strip()
+        text = self._as_named(self.tree.code.splitlines()[lineno - 1]).strip()
         first = first_line(there)
         lines = [line.strip() for line in self.history.original.splitlines()[first - 1 : there.end_lineno]]
         alike = difflib.get_close_matches(text, lines, n=1, cutoff=ALIKE)
