@@ -59,6 +59,8 @@ class Setting:
     """`gym` or `gymnasium`: the package that both names refer to."""
     cpu: bool = False
     """Whether devices called `cuda` in its text are replaced by the CPU."""
+    cpu_tensors: bool = False
+    """Whether its calls of `.cuda()` are, too: all are of tensors, whose own method compiled code calls."""
     files: Sequence[str] = ()
     """Paths that it looks for in the working directory: in the folder that stands in for its modules, or its own."""
     folders: Sequence[str] = ()
@@ -168,8 +170,7 @@ def as_run(source: str, setting: Setting) -> str:
         source = f"{source}\n\n{setting.ending}\n"
     if setting.cpu:
         source = re.sub(r"""(torch\.device\(|device=|\.to\()(["'])cuda\2""", r'\1"cpu"', source)
-        source = re.sub(r"(?<!\bself)\.cuda\(\)", ".cpu()", source)  # compiled code calls the method of torch itself
-    return source
+    return re.sub(r"(?<!\bself)\.cuda\(\)", ".cpu()", source) if setting.cpu_tensors else source
 
 
 def options(text: str, given: Sequence[str] = ()) -> list[str]:
