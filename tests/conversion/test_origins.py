@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
+from states import remembered
 
 from transformer import convert
-from transformer.state import State
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 QUICK = {"deep_q", "in_methods", "twin_critics"}
@@ -39,14 +39,7 @@ def numbered(code: str) -> str:
     ],
 )
 def test_each_statement_is_traced_to_its_line(fixture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    states: dict[str, State] = {}
-    made = State.__init__
-
-    def remembering(self: State, *args: object) -> None:
-        made(self, *args)  # type: ignore[arg-type]
-        states[self.tree.code] = self
-
-    monkeypatch.setattr(State, "__init__", remembering)
+    states = remembered(monkeypatch)
     assert convert(numbered(fixture.read_text(encoding="utf-8"))).converted
     wrong, right = [], 0
     for state in states.values():

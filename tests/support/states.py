@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+import pytest
 from scripts import PARTS, script
 
 from transformer.conversion.first_state import read, recognise
@@ -24,3 +25,16 @@ def valued(state: State, name: str) -> ast.expr:
     """The value that the script assigns to a name with a single assignment."""
     (value,) = (s.value for s in state.tree.of(ast.Assign) if [ast.unparse(t) for t in s.targets] == [name])
     return value
+
+
+def remembered(monkeypatch: pytest.MonkeyPatch) -> dict[str, State]:
+    """The states that are made from now on, by their texts; of each text the last."""
+    states: dict[str, State] = {}
+    made = State.__init__
+
+    def remembering(self: State, *args: object) -> None:
+        made(self, *args)  # type: ignore[arg-type]
+        states[self.tree.code] = self
+
+    monkeypatch.setattr(State, "__init__", remembering)
+    return states

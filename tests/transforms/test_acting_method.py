@@ -4,9 +4,9 @@ import pytest
 from agent_script import agent_script
 from cases import FLAGS, NoOp, Rewrite
 from scripts import edited, script
+from states import remembered
 
 from transformer import Applied, Skipped, convert
-from transformer.state import State
 
 DETACHED = """\
 def get_action(obs):
@@ -212,20 +212,13 @@ def test_a_method_that_returns_an_array(body: str, applies: bool) -> None:
 
 
 def test_the_function_comes_from_the_line_of_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    states: list[State] = []
-    made = State.__init__
-
-    def remembering(self: State, *args: object) -> None:
-        made(self, *args)  # type: ignore[arg-type]
-        states.append(self)
-
-    monkeypatch.setattr(State, "__init__", remembering)
+    states = remembered(monkeypatch)
     source = script(deciding(DETACHED))
     assert "def policy(next_obs)" in convert(source).source
     (call,) = (n for n, line in enumerate(source.splitlines(), 1) if " = get_action(next_obs)" in line)
     lines = [
         (state, n)
-        for state in states
+        for state in states.values()
         for n, line in enumerate(state.tree.code.splitlines(), 1)
         if line.strip() == "return get_action(next_obs)"
     ]

@@ -41,15 +41,17 @@ TRACED = (BUILTINS | VALUES_ASKED | builtin_names(takes=True) | builtin_names(ma
 def graph_break(roles: Roles, function: ast.FunctionDef, nodes: Collection[ast.AST]) -> Held | None:
     """The first of some nodes of a function, and of what these call, where a graph may end; None if none may."""
     called, unknown = roles.get(World).run_at(function, nodes)
-    known = {
-        owner for owner in called if getattr(owner, "name", "") in roles.history.on_device
-    }  # what transforms wrote
     ends = [Code(roles, function).end(nodes)]
-    ends += [Code(roles, owner).end(run(owner)) for owner in called if owner not in known]
+    ends += [Code(roles, owner).end(run(owner)) for owner in called if not is_ours(roles, owner)]
     found = [held for held in ends if held is not None]
     if unknown is not None:
         found.append(Held(unknown, "runs unknown code"))
     return min(found, key=lambda held: held.lineno, default=None)
+
+
+def is_ours(roles: Roles, owner: ast.AST) -> bool:
+    """Whether a transform has written a function that does not wait for the host."""
+    return getattr(owner, "name", "") in roles.history.on_device
 
 
 def run(owner: ast.AST) -> Iterator[ast.AST]:
@@ -84,11 +86,10 @@ class Code:
 
     def end(self, nodes: Iterable[ast.AST]) -> Held | None:
         """The first node where a graph may end."""
-        ends = (Held(node, what) for node in nodes if (what := self.ends(node)))
+        ends = (Held(node, what) for node in nodes if (what := self._ends(node)))
         return min(ends, key=lambda held: held.lineno, default=None)
 
-    def ends(self, node: ast.AST) -> str | None:
-        """Why a graph may end at a node; None if it does not."""
+    def _ends(self, node: ast.AST) -> str | None:
         if isinstance(node, ast.Call):
             return self._of_call(node)
         if isinstance(node, (ast.If, ast.While, ast.IfExp, ast.Assert)) and not self._is_known(node.test):

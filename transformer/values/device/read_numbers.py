@@ -15,7 +15,7 @@ from transformer.dataflow.access import access
 from transformer.facts.python import CONVERTS
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import calls_method, walk
-from transformer.values.device.graph_breaks import Code, run
+from transformer.values.device.graph_breaks import Code, is_ours, run
 from transformer.values.device.waits import arguments, computes_on_host
 from transformer.values.effects.world import World
 from transformer.values.tensors import Tensors
@@ -40,13 +40,8 @@ def _codes(roles: Roles, function: ast.FunctionDef) -> list[_Numbers]:
     """A function, and those of this file that it may run; by their names if it may run anything."""
     run = roles.get(World).functions_run(function)
     called = roles.reached([function]) if run is None else sorted(run, key=lambda f: getattr(f, "lineno", 0))
-    owners = dict.fromkeys(f for f in called if isinstance(f, (ast.FunctionDef, ast.Lambda)) and not _is_ours(roles, f))
+    owners = dict.fromkeys(f for f in called if isinstance(f, (ast.FunctionDef, ast.Lambda)) and not is_ours(roles, f))
     return [_Numbers(roles, owner) for owner in {function: None, **owners}]
-
-
-def _is_ours(roles: Roles, owner: ast.AST) -> bool:
-    """Whether a transform has written a function."""
-    return getattr(owner, "name", "") in roles.history.on_device
 
 
 class _Numbers(Code):

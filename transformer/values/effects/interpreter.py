@@ -110,7 +110,7 @@ class Interpreter:
         """By frame and by node, the bodies of this file that may be run there."""
         self.values: dict[tuple[ast.AST, Context], Things] = {}
         """What each expression may be, by context."""
-        self._changed: dict[tuple[Frame, ast.AST, bool], set[Thing]] = {}
+        self._changed: dict[tuple[Frame, ast.AST, bool, str], set[Thing]] = {}
         """What is recorded to change at a node."""
         self._of_kinds: dict[tuple[Things, tuple[str, ...]], Things] = {}
         self._bound_by: dict[tuple[Variable, ast.stmt | None], Things] = {}
@@ -211,16 +211,16 @@ class Interpreter:
             found.add(effect)
             self.heap.version += 1
 
-    def _changes(self, things: Iterable[Thing], node: ast.AST, *, deep: bool = False) -> None:
+    def _changes(self, things: Iterable[Thing], node: ast.AST, *, deep: bool = False, what: str = "") -> None:
         """Record that things change in place; with `deep` (always for `made`), also all reachable from them."""
-        known = self._changed.setdefault((self._frame, node, deep), set())
+        known = self._changed.setdefault((self._frame, node, deep, what), set())
         new = set(things) - known
         known |= new
         for thing in new:
             if thing.name == NAMESPACE:
                 self._effect(node, Effect("stores", thing.of[0], EVERY))
             if thing.kind not in ("function", "bound", "method", "library"):
-                self._effect(node, Effect("changes all" if deep or thing.kind == "made" else "changes", thing))
+                self._effect(node, Effect("changes all" if deep or thing.kind == "made" else "changes", thing, what))
 
     def _unknown(self, things: Iterable[Thing], node: ast.AST) -> Things:
         """Things escape to unknown code, which runs."""
@@ -1267,8 +1267,7 @@ class Interpreter:
         if libraries.role(first.name) in ("plain", "reports"):
             return NOTHING
         if first.name.startswith("torch.optim.") and not arguments and name in _STEPPING:
-            for one in alike:
-                self._effect(node, Effect("changes all", one, VALUES))
+            self._changes(alike, node, deep=True, what=VALUES)
             return NOTHING
         if _is_of_environment(first):
             if name in torch_api.OF["tensor"] or name in torch_api.OF["array"]:
@@ -1712,9 +1711,7 @@ class Interpreter:
             functions = [t for t in arguments if t.kind in ("function", "bound", "instance")]
             return frozenset(functions) or frozenset([self.heap.thing("made", node, self._frame.context, name)])
         if name in torch_api.of_parameters(of="gradients"):
-            for thing in arguments:
-                if thing.kind not in ("function", "bound", "method", "library"):
-                    self._effect(node, Effect("changes all", thing, VALUES))
+            self._changes(arguments, node, deep=True, what=VALUES)
             return self._held_by_result(arguments, node, name, changes=False)
         if module == "torch.nn" and last in torch_api.layers() and not spread and "_weight" not in named:
             return self._held_by_result(NOTHING, node, name)  # made only of numbers

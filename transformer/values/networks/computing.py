@@ -231,16 +231,16 @@ class Computing:
             if self._class is not None and self._is_own_object(func):
                 return self._roles.is_module(self._class)  # self.forward(state)
         own = isinstance(func, ast.Attribute) and self._is_own_object(func.value)
-        if not own and not (isinstance(func, ast.Name) and self._class is None and func.id not in self._variables):
+        seen = self._scope is self._roles.scope or unparse(func) not in self._variables  # by a function beside it
+        if not own and not (isinstance(func, ast.Name) and self._class is None and seen):
             return False
         return unparse(func) in self._roles.networks or self._roles.get(World).is_module(func)
 
     @cached_property
     def _variables(self) -> frozenset[str]:
-        """The variables of a function, which no function beside it can read."""
-        if not isinstance(self._scope, ast.FunctionDef) or self._scope is self._roles.scope:
-            return frozenset()
-        return scope_access(self._scope.body).binds | frozenset(parameters(self._scope))
+        """The variables of a function; of the training scope, those that the training loop binds."""
+        local = scope_access(self._scope.body).binds | self._parameters()
+        return local & self._roles.variant if self._scope is self._roles.scope else local
 
     @cached_property
     def _keeps(self) -> frozenset[str]:
@@ -282,10 +282,7 @@ class Computing:
     def _is_device_or_dtype(self, node: ast.expr) -> bool:
         if isinstance(node, ast.Attribute) and self._is_own_object(node.value):
             return node.attr in self._numbers
-        local = set(scope_access(self._scope.body).binds) | self._parameters()
-        if self._scope is self._roles.scope:
-            local &= self._roles.variant
-        named = isinstance(node, ast.Name) and node.id not in local
+        named = isinstance(node, ast.Name) and node.id not in self._variables
         return named or isinstance(node, ast.Constant) or meaning(self._tree, node).startswith("torch.")
 
     def _is_index(self, node: ast.expr) -> bool:
