@@ -105,6 +105,7 @@ def test_imports_that_choose_nothing(one: str, other: str) -> None:
         ("from stable_baselines3 import PPO\nPPO('MlpPolicy', 'CartPole-v1').learn(1000)\n", "Stable-Baselines3"),
         ("import torch\nfrom tianshou.trainer import OnpolicyTrainer\nOnpolicyTrainer(p).run()\n", "Tianshou"),
         ("import torch\nimport ray\nfrom ray.rllib.algorithms.ppo import PPOConfig\n", "RLlib"),
+        ("import gymnasium as gym, tianshou as ts, torch\nts.trainer.OnpolicyTrainer(p).run()\n", "Tianshou"),
         ("import torch\nfrom trl import PPOTrainer\nopt = torch.optim.Adam(p)\nPPOTrainer(opt).train()\n", "TRL"),
     ],
 )

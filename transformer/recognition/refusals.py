@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from platform import python_version
 
@@ -127,13 +127,11 @@ def unsuitable(tree: Tree) -> list[Diagnostic]:
     modules = {q.split(".")[0] for q in tree.imports.values()}
     trains_by_torch = any((tree.qualified(n.func) or "").startswith("torch.optim.") for n in tree.of(ast.Call))
     other = trained_by_a_library(tree)
-    for node in walk(tree.root):
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            name = node.names[0].name if isinstance(node, ast.Import) else (node.module or "")
-            if name.split(".")[0] in ("jax", "flax", "optax") and not trains_by_torch:
-                return [at(node, "LC003", f"the script imports {name}: JAX compiles its own update")]
-            if name.split(".")[0] in OTHERS:
-                other = other or at(node, "LC004", f"the script imports {name}, and no torch")
+    for node, name in _imported(tree):
+        if name.split(".")[0] in ("jax", "flax", "optax") and not trains_by_torch:
+            return [at(node, "LC003", f"the script imports {name}: JAX compiles its own update")]
+        if name.split(".")[0] in OTHERS:
+            other = other or at(node, "LC004", f"the script imports {name}, and no torch")
     if "torch" not in modules:
         return [other or at(None, "LC004", "the script does not import torch")]
     text = {n.target.id for n in walk(tree.root) if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)}
@@ -153,15 +151,22 @@ def trained_by_a_library(tree: Tree) -> Diagnostic | None:
     """The import of a package that contains its users' training loop, if nothing in this file computes gradients."""
     if any(calls_method(n, "backward") for n in tree.of(ast.Call)):
         return None
-    for node in walk(tree.root):
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            module = node.names[0].name if isinstance(node, ast.Import) else (node.module or "")
-            library = TRAINERS.get(module.partition(".")[0])
-            if library is not None and not (isinstance(node, ast.ImportFrom) and node.level):
-                message = f"{library} trains here: its training loop and update are in the package, not in this file"
-                advice = "Convert a script that has its own loop, such as cleanrl's ppo.py."
-                return at(node, "LC004", message, advice)
+    for node, module in _imported(tree):
+        library = TRAINERS.get(module.partition(".")[0])
+        if library is not None:
+            message = f"{library} trains here: its training loop and update are in the package, not in this file"
+            advice = "Convert a script that has its own loop, such as cleanrl's ppo.py."
+            return at(node, "LC004", message, advice)
     return None
+
+
+def _imported(tree: Tree) -> Iterator[tuple[ast.stmt, str]]:
+    """Each import of a module that is not local, with the module's dotted name."""
+    for node in walk(tree.root):
+        if isinstance(node, ast.Import):
+            yield from ((node, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield node, node.module or ""
 
 
 NOT_SHOWN = (
