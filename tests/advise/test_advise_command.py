@@ -66,6 +66,7 @@ def test_conversions_need_little_advice(script: Path) -> None:
     assert left == LEFT.get(script.name, set())
 
 
+@pytest.mark.slow
 def test_a_transform_is_named_only_where_it_does_it() -> None:
     source = (FIXTURES / "target_kl.py").read_text(encoding="utf-8")
     kept = source.replace("        clipfracs = []\n", "").replace(

@@ -70,6 +70,7 @@ def test_one_graph(tmp_path: Path) -> None:
         assert figures["compile_seconds"] > 0
 
 
+@pytest.mark.slow
 def test_a_graph_break_and_recompilations_in_every_iteration(tmp_path: Path) -> None:
     found = counted(tmp_path, "torch._dynamo.graph_break()", "3 + iteration")
     update, quiet = found["update"], found["quiet"]

@@ -61,6 +61,7 @@ class TestSeveralFiles:
         assert done.exit_code == 0, done.output
         assert "\nagent.py is changed\n" in done.stdout
 
+    @pytest.mark.slow
     def test_edits_of_each_are_kept(self) -> None:
         run(*self.WRITE)
         before = Path("out/train.py").read_bytes()
@@ -183,6 +184,7 @@ def test_a_refusal_names_file_and_line() -> None:
     assert (finding["file"], finding["line"], finding["code"]) == ("agent.py", 22, "LC009")
 
 
+@pytest.mark.slow
 def test_a_file_that_stays_is_told_of() -> None:
     Path("agent.py").write_text(f"{NETWORK}\n\nNAME = __name__\nprint(NAME)\n")
     done = run("train.py", "--with", "agent.py", "-o", "lean.py")

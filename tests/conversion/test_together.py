@@ -692,6 +692,7 @@ class TestStaying:
         assert text.startswith(begins)
         assert printed(tmp_path, text) == printed(tmp_path, files["train.py"])
 
+    @pytest.mark.slow
     def test_the_other_files_are_merged(self, tmp_path: Path) -> None:
         files = {
             "train.py": "import torch\nfrom agent import Agent\nfrom where import HERE\n\nprint(Agent(), HERE)\n",

@@ -68,6 +68,7 @@ def test_what_is_said_to_be_bound_is_bound(seed: int) -> None:
                 assert not missing, f"before {ast.unparse(event.stmt)!r} of\n{text}"
 
 
+@pytest.mark.slow
 @PROGRAMS
 @given(st.integers(0, 10**9))
 def test_the_last_binding_reaches(seed: int) -> None:

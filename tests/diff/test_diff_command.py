@@ -212,6 +212,7 @@ def test_the_script_is_never_overwritten(script):
     assert script.read_text() == ORIGINAL
 
 
+@pytest.mark.slow
 def test_a_pager_is_used_on_a_terminal(tmp_path):
     """On a terminal, the diff of a real script is coloured and piped into the pager."""
     pager = tmp_path / "less"

@@ -423,6 +423,7 @@ def test_a_sample_is_told_and_reasons_are_of_mutants_that_run(range_: Range) -> 
     assert lives <= known, "give a reason in benchmarks/lists/mutants.toml, or verify better eyes"
 
 
+@pytest.mark.slow
 def test_reasons_are_of_mutants_that_are(range_: Range) -> None:
     range_.places = [place for place in range_.places if not place.emulated]  # what runs there makes no other mutants
     keys = {m.key for m in range_.mutants}

@@ -362,6 +362,7 @@ class TestConversion:
         (stubbed.folder / "pyproject.toml").write_text("[tool.lean-convert]\nignore = ['flags']\n")
         assert "needs flags" in stubbed.run(script).stderr  # since the new settings leave out flags
 
+    @pytest.mark.slow
     def test_two_that_start_at_once(self, stubbed: Runner) -> None:
         script = stubbed.write(quick("print('done')\nsys.exit()"))
         both = [stubbed.popen(script) for _ in range(2)]

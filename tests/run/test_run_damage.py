@@ -156,6 +156,7 @@ class TestWithoutACache:
         stubbed.cache.parent.write_bytes(b"")  # a file in the folder's place
         self.trains(stubbed, script, "Not a directory")
 
+    @pytest.mark.slow
     def test_without_a_home(self, stubbed: Runner, script: Path) -> None:
         stubbed.variables["XDG_CACHE_HOME"] = ""
         stubbed.variables["HOME"] = "/dev/null"

@@ -23,6 +23,7 @@ def run(tmp_path: Path) -> Run:
     return Run(path)
 
 
+@pytest.mark.slow
 def test_a_fork_and_a_process_do_the_same(run: Run) -> None:
     forked = record_forked(run)
     assert compare(record(run.script), forked) == compare(forked, record_forked(run)) == ()

@@ -40,6 +40,7 @@ def threads(module: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout.strip()
 
 
+@pytest.mark.slow
 def test_threads_may_parse() -> None:
     assert threads("transformer.syntax.query") == ""
 

@@ -67,6 +67,7 @@ def test_a_compiled_policy_draws_what_the_eager_one_draws(parts: dict[str, str],
     assert printed(text, tmp_path, "--compile") == [pytest.approx(line, abs=1e-3) for line in eager]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("emulated", [True, pytest.param(False, marks=pytest.mark.gpu)], ids=["emulated", "gpu"])
 def test_a_replay_draws_anew(emulated: bool, tmp_path: Path) -> None:
     if not emulated and not torch.cuda.is_available():

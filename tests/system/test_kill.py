@@ -42,6 +42,7 @@ def killed(source: str, *, kills: int = 3, still: bool = True) -> dict[str, Any]
 IN_TEN = [pytest.param(kind, marks=[] if i % 10 == 0 else pytest.mark.slow) for i, kind in enumerate(SAVED)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", IN_TEN)
 def test_saved_state_continues(kind: str) -> None:
     """Most of these were once lost: the killed run went on with other values, without a warning."""

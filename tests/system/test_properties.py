@@ -68,6 +68,7 @@ def test_the_template_is_fully_converted() -> None:
     )
 
 
+@pytest.mark.slow
 @few
 @given(st.lists(FREE, min_size=len(RENAMED), max_size=len(RENAMED), unique=True))
 def test_names_do_not_matter(fresh: list[str]) -> None:

@@ -64,6 +64,7 @@ def test_around_the_training_loop(tried: tuple[tuple[str, str, str], str], tmp_p
     assert outcome.kind == "equal", (outcome.kind, *outcome.said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("head", "ends"),
     [

@@ -148,6 +148,7 @@ def outcome(source: str, ignore: set[str]) -> Outcome:
     return converted(source, ignore=ignore).steps[0].outcome
 
 
+@pytest.mark.slow
 def test_a_class_stays_where_as_much_applies_to_it() -> None:
     others = {t.name for t in all_transforms()} - {"dissolve", "inline", "rollout", "gae", "update"}
     kept = outcome(IN_METHODS, others)

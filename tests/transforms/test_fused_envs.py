@@ -209,6 +209,7 @@ def test_same_bits(case: tuple[str, int]) -> None:
     assert run(CHAINS[chain], count) > 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("name", ["Hopper-v4", "HalfCheetah-v4"])
 def test_same_bits_of_mujoco(name: str, count: int) -> None:

@@ -31,6 +31,7 @@ def test_an_agent_that_looks(look: str, tmp_path: Path) -> None:
         assert_same_output(tmp_path, looking, converted.source)
 
 
+@pytest.mark.slow
 def test_a_loop_at_the_top_keeps_its_names() -> None:
     plain = convert(script({}))
     looking = convert(script({"end": "print(sorted(globals()))\n"}))

@@ -86,6 +86,7 @@ def test_a_call_that_only_computes_has_a_name(step: str, function: str | None) -
     assert f"{rest}\n" in one.after
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [QUIET, "\nmet = bonus.encoder(next_obs)\nrewards[step] += met.mean(1).detach()"])
 def test_it_computes_the_same(step: str, tmp_path: Path) -> None:
     preload()

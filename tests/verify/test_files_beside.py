@@ -43,6 +43,7 @@ def test_steps_of_a_module_beside_the_script_are_recorded(script: Path) -> None:
     assert compare(recording, whole) == ()
 
 
+@pytest.mark.slow
 def test_a_converted_module_is_compared(script: Path) -> None:
     _, conversion = convert_script(str(script), [script.with_name("helper.py")])
     assert conversion.converted

@@ -138,6 +138,7 @@ def test_updates_and_steps_between_them() -> None:
     assert length.shortened(Run(Path("script.py")), 5).args == ("--steps", "140")
 
 
+@pytest.mark.slow
 def test_loops_in_other_files_count(tmp_path: Path) -> None:
     """A loop over episodes, each of which a method of another file runs, is no loop of steps."""
     whole = agent_script({})

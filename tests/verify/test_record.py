@@ -53,6 +53,7 @@ def test_progress_bars_are_not_recorded(toy_script: Path, toy_recording: Recordi
     assert record(toy_script, source=shown).prints == toy_recording.prints
 
 
+@pytest.mark.slow
 def test_recording_leaves_the_random_numbers_alone(toy_script: Path, toy_recording: Recording) -> None:
     """The parameters after training are those of a plain run with the same permutations."""
     with_permutations = edited(
@@ -232,6 +233,7 @@ def test_files_beside_the_script_are_found_and_none_left(tmp_path: Path) -> None
     assert sorted(p.name for p in tmp_path.iterdir()) == ["helper.py", "main.py"]
 
 
+@pytest.mark.slow
 def test_a_file_named_after_the_time_by_a_module_beside_the_script(tmp_path: Path) -> None:
     """A conversion may merge it into the script, so it sees the harness's clock, as the script and gym do."""
     (tmp_path / "helper.py").write_text(
