@@ -30,6 +30,7 @@ from transformer.facts.torch_api import (
     DRAWING,
     DTYPES,
     EXACT_POWERS,
+    FILL,
     HOLDERS,
     OF,
     OF_DISTRIBUTIONS,
@@ -1525,3 +1526,17 @@ def test_what_is_the_same_each_time(name: str) -> None:
     assert one == other and hash(one) == hash(other)
     with pytest.raises((AttributeError, TypeError)):
         one.type = "cuda"
+
+
+def test_what_fills_a_parameter() -> None:
+    """All of torch.nn.init that works in place does: it returns its argument, and keeps nothing else."""
+    own = {f"torch.nn.init.{n}" for n in vars(torch.nn.init) if n.endswith("_") and not n.startswith("_")}
+    assert own == FILL
+    more = {"constant": (0.5,), "sparse": (0.5,)}
+    for name in sorted(own):
+        short = name.rpartition(".")[2]
+        weight = torch.nn.Parameter(torch.full((3, 3, 3) if short == "dirac_" else (3, 3), 7.0))
+        before = weight.data_ptr(), set(vars(weight))
+        filled = getattr(torch.nn.init, short)(weight, *more.get(short.removesuffix("_"), ()))
+        assert filled is weight and (weight.data_ptr(), set(vars(weight))) == before, name
+        assert weight.requires_grad and weight.grad_fn is None and (weight != 7).any(), name

@@ -195,6 +195,19 @@ def resized() -> Iterator[tuple[str, str]]:
         "the indices by a list": "for held in [b_inds]:\n    held.sort()",
     }.items():
         yield title, script({"optimized": does})
+    for title, (above, does) in {
+        "a hook of the optimizer": ("optimizer.register_step_post_hook(lambda *given: resize(args))", "pass"),
+        "a hook of a parameter": ("next(agent.parameters()).register_hook(lambda grad: resize(args))", "pass"),
+        "a hook of a layer": ("agent.critic[0].register_forward_hook(lambda *given: resize(args))", "pass"),
+        "a rate's schedule": (
+            "plan = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: resize(args) or 1.0)",
+            "plan.step()",
+        ),
+        "a generator's expression": ("turns = (resize(args) for _ in range(999))", "next(turns)"),
+        "a map": ("turns = map(resize, [args] * 999)", "next(turns)"),
+        "a map in a chain": ("turns = enumerate(map(resize, [args] * 999))", "for turn in turns:\n    break"),
+    }.items():
+        yield title, script({"before_loop": above, "optimized": does})
 
 
 RESIZES = {

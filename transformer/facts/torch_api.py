@@ -425,6 +425,14 @@ OF_PARAMETERS = (
 )  # fmt: skip
 
 
+FILL = frozenset(
+    f"torch.nn.init.{name}_"
+    for name in "constant dirac eye kaiming_normal kaiming_uniform normal ones orthogonal sparse trunc_normal uniform "
+    "xavier_normal xavier_uniform zeros".split()
+)
+"""Functions that fill their first argument, a parameter, in place, and return it."""
+
+
 @cache
 def of_parameters(**facts: object) -> frozenset[str]:
     """The whole names of functions that are given parameters, and whose rows state all of these facts."""

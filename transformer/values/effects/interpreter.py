@@ -2,11 +2,14 @@
 
 Every function is run in the context of the calls that lead to it, and the training's also if only other files call it:
 then its arguments are unknown. A body runs at once where a call of it is found. The file is run again until nothing new
-is found, so recursion and loops need no bound; a statement runs again only if something that it read has changed. Three
+is found, so recursion and loops need no bound; a statement runs again only if something that it read has changed. Five
 rules keep the answers safe:
 
 - A callee without a row among the facts is *unknown*: its arguments, and everything reachable from them, escape to it.
   Unknown code may change anything that has ever escaped, and may call escaped functions.
+- UNKNOWN stands for all that has escaped, which is not listed beside it.
+- Functions that others hold run at any call: those that have escaped, and those lent to torch or numpy. The code of an
+  iterator runs where it is advanced.
 - A view is the same memory as its base. The result of an operator is new, except for the contents of containers.
 - Unpacking, iteration and indexing may return anything that the container holds.
 """
@@ -33,6 +36,7 @@ from transformer.values.effects.objects import (
     GIVEN,
     INSIDE,
     ITEMS,
+    KEYS,
     NAMED,
     NAMESPACE,
     NOTHING,
@@ -108,6 +112,12 @@ class Interpreter:
         """By frame and node, the effects there, except those of called functions."""
         self.calls: dict[Frame, dict[ast.AST, set[Frame]]] = {}
         """By frame and by node, the bodies of this file that may be run there."""
+        self.escaped_to_others: set[Thing] = set()
+        """What escaped to other unknown code than that of environments."""
+        self.lent: set[tuple[Frame, ast.AST, ast.AST]] = set()
+        """Where functions of this file are given to torch or numpy, which may call them at any later call."""
+        self.advanced: dict[Frame, dict[ast.AST, set[Thing]]] = {}
+        """By frame and by node, the iterators whose code runs there, not where they were made."""
         self.values: dict[tuple[ast.AST, Context], Things] = {}
         """What each expression may be, by context."""
         self._changed: dict[tuple[Frame, ast.AST, bool, str], set[Thing]] = {}
@@ -141,6 +151,7 @@ class Interpreter:
         self._generators = _generators(roles.tree)
         self._words = words_of(roles.tree)
         """A class has no method of another name."""
+        self._computed_attributes = {f.name for f in roles.tree.of(ast.FunctionDef) if _is_property(f)}
         self.module = Frame(roles.tree.root, ())
         self._frame = self.module
         self._scope: Owner = roles.tree.root
@@ -172,7 +183,8 @@ class Interpreter:
         """Run what unknown code may call: escaped functions, and the methods of escaped objects."""
         for thing in sorted(self.heap.reach([UNKNOWN]), key=in_order):
             for function in self._functions_of(thing):
-                self._apply(function, [], {}, None, everything=True)
+                returned = self._apply(function, [], {}, None, everything=True)
+                self._escape(returned, None, to_environments=True)
         self._run_training_that_only_other_files_call()
 
     def _run_training_that_only_other_files_call(self) -> None:
@@ -191,14 +203,17 @@ class Interpreter:
                 self._apply(function, [], {}, None, everything=True)
 
     def _functions_of(self, thing: Thing) -> Iterator[Thing]:
-        """What unknown code may call of an escaped thing: the function itself, or the methods of its class."""
+        """What unknown code may call of an escaped thing: the function itself, or the methods of its class.
+
+        Not the constructor of an object, which has run.
+        """
         if thing.kind in ("function", "bound"):
             yield thing
         elif thing.kind == "instance":
             for cls in self._classes(thing.of[0]):
-                for _, held in sorted(self.heap.holds(cls).items()):
+                for name, held in sorted(self.heap.holds(cls).items()):
                     for member in sorted(held, key=in_order):
-                        if member.kind == "function":
+                        if member.kind == "function" and name != "__init__":
                             yield self.heap.thing("bound", of=(member, thing))
 
     def _run_block(self, body: Sequence[ast.stmt]) -> None:
@@ -222,10 +237,17 @@ class Interpreter:
             if thing.kind not in ("function", "bound", "method", "library"):
                 self._effect(node, Effect("changes all" if deep or thing.kind == "made" else "changes", thing, what))
 
+    def _escape(self, things: Iterable[Thing], node: ast.AST | None, *, to_environments: bool = False) -> None:
+        """Give things to unknown code; to that of environments only, if so: it runs when these step."""
+        things = frozenset(things)
+        if not to_environments:
+            self.escaped_to_others |= things
+        new = things - self.heap.held.get((UNKNOWN, ITEMS), NOTHING)
+        self.heap.put((UNKNOWN, ITEMS), [t for t in new if t.kind != "library" and t is not UNKNOWN], node)
+
     def _unknown(self, things: Iterable[Thing], node: ast.AST) -> Things:
         """Things escape to unknown code, which runs."""
-        new = set(things) - self.heap.held.get((UNKNOWN, ITEMS), NOTHING)
-        self.heap.put((UNKNOWN, ITEMS), [t for t in new if t.kind != "library" and t is not UNKNOWN], node)
+        self._escape(things, node)
         self._effect(node, Effect("unknown"))
         return frozenset([UNKNOWN])
 
@@ -269,7 +291,7 @@ class Interpreter:
             if stmt.value is not None:
                 self._give_back(self._of(stmt.value))
         elif isinstance(stmt, (ast.For, ast.AsyncFor)):
-            self._bind(stmt.target, self._items(self._of(stmt.iter), stmt.iter), stmt.iter)
+            self._bind_each(stmt.target, stmt.iter, self._items(self._of(stmt.iter), stmt.iter))
         elif isinstance(stmt, (ast.While, ast.If)):
             self._of(stmt.test)
         elif isinstance(stmt, (ast.With, ast.AsyncWith)):
@@ -309,7 +331,7 @@ class Interpreter:
                 things |= self._instantiate(thing, [], {}, stmt, NOTHING)
             elif not thing.name.startswith("builtins.") and thing.kind != "instance":
                 self._unknown([thing], stmt)
-        self.heap.put((UNKNOWN, ITEMS), [t for t in things if t.kind != "library" and t is not UNKNOWN], stmt)
+        self._escape(things, stmt)
 
     def _augment(self, stmt: ast.AugAssign) -> None:
         target = stmt.target
@@ -323,8 +345,7 @@ class Interpreter:
                 self.heap.put((thing, ITEMS), added, stmt)
             elif thing is UNKNOWN and not all(t.kind in MEMORY for t in value):
                 self._unknown(self.heap.reach(value), stmt)
-        given = frozenset(t for t in old | value if t.kind == "instance")
-        called = self._special(given, ("__iadd__", "__add__", "__radd__"), [value | old], stmt)
+        called = self._special(old | value, ("__iadd__", "__add__", "__radd__"), [value | old], stmt)
         new = self._operated([old, value], stmt)
         self._bind(target, old | new | called, stmt.value)
 
@@ -345,9 +366,8 @@ class Interpreter:
                 self._of(part.value if isinstance(part, ast.MatchValue) else part.cls)
 
     def _enter_context(self, entered: Things, node: ast.expr) -> Things:
-        given = frozenset(t for t in entered if t.kind == "instance")
-        self._special(given, ("__exit__",), [frozenset([UNKNOWN])], node)
-        return entered | self._special(given, ("__enter__",), [], node)
+        self._special(entered, ("__exit__",), [frozenset([UNKNOWN])], node)
+        return entered | self._special(entered, ("__enter__",), [], node)
 
     # --- names and targets -----------------------------------------------------------------------------------
 
@@ -448,6 +468,31 @@ class Interpreter:
             index = self._of(target.slice)
             self._put_into(holder, index, things, target)
 
+    def _bind_each(self, target: ast.expr, iterable: ast.expr, things: Things) -> None:
+        """Bind the target of a loop to things: what iterating over an expression returns."""
+        parts = target.elts if isinstance(target, (ast.Tuple, ast.List)) else []
+        args = iterable.args if isinstance(iterable, ast.Call) else []
+        if not parts or not isinstance(iterable, ast.Call) or any(isinstance(p, ast.Starred) for p in (*parts, *args)):
+            return self._bind(target, things, iterable)
+        called, pair = self._tree.names.builtin(iterable.func), len(parts) == 2
+        if called == "enumerate" and pair and args:
+            self._bind(parts[0], NOTHING, iterable)
+            return self._bind_each(parts[1], args[0], self._items(self._last(args[0]), iterable))
+        if called == "zip" and len(parts) == len(args):
+            for part, argument in zip(parts, args, strict=True):
+                self._bind_each(part, argument, self._items(self._last(argument), iterable))
+            return None
+        if pair and not args and isinstance(iterable.func, ast.Attribute) and iterable.func.attr == "items":
+            holders = self._last(iterable.func.value)
+            if holders and all(holder.kind == "dict" for holder in holders):
+                self._bind(parts[0], NOTHING.union(*(self.heap.get((h, KEYS)) for h in holders)), iterable)
+                return self._bind(parts[1], self._unpacked_part(things, 1, 2, False, iterable), iterable)
+        return self._bind(target, things, iterable)
+
+    def _last(self, node: ast.expr) -> Things:
+        """What an expression was found to be."""
+        return self.values.get((node, self._frame.context), NOTHING)
+
     def _unpacked_part(self, things: Things, place: int, count: int, starred: bool, node: ast.expr) -> Things:
         """One of `count` parts of an unpacked value."""
         found: set[Thing] = set()
@@ -468,6 +513,8 @@ class Interpreter:
                 self._unknown(things, node)
             else:
                 self.heap.put((holder, name), things, node)
+            if holder.kind == "library":  # `sys.stdout = log`, `nn.Module.__call__ = counted`
+                self._escape(things, node)
             if holder.kind == "instance":
                 setters = self.found_in_class(holder, name)
                 for member in setters:
@@ -485,7 +532,7 @@ class Interpreter:
             if holder is UNKNOWN:
                 self._unknown(things | index, node)
             else:
-                self.heap.put((holder, ITEMS), things | index, node)
+                self.heap.put((holder, ITEMS), things | index, node, index)
                 if holder.kind == "instance":
                     self._special(frozenset([holder]), ("__setitem__",), [index, things], node)
 
@@ -583,6 +630,31 @@ class Interpreter:
         """The definitions of a class, or of an object's class, and of its bases in this file."""
         return [cls.node for cls in self._classes(thing.of[0] if thing.kind == "instance" else thing)]
 
+    def run_by_others(self) -> Iterator[Frame]:
+        """The bodies that others than environments may run, whenever they run: functions that they were given.
+
+        Not the methods of an environment's class, which run when it steps.
+        """
+        found, stack = set(self.escaped_to_others), [*self.escaped_to_others]
+        while stack:  # what unknown code itself holds is not followed
+            below = {*self.heap.below(one)} - found if (one := stack.pop()) is not UNKNOWN else set()
+            found |= below
+            stack += below
+        functions = {f for thing in found for f in self._functions_of(thing)}
+        owners = {(f.of[0] if f.kind == "bound" else f).node for f in functions}
+        for frame in self.frames:
+            if frame.owner in owners and frame.context == (self._tree.root,):
+                cls = self._tree.parents.get(frame.owner)
+                if not isinstance(cls, ast.ClassDef) or not self.is_environment(cls):
+                    yield frame
+
+    def is_environment(self, definition: ast.ClassDef) -> bool:
+        """Whether a class is an environment's: it has step() and reset(), or a base of a library of environments."""
+        classes = [one for cls in self.heap.of_node(definition) for one in self._classes(cls)]
+        bases = (base for one in classes for base in self._foreign_bases(one))
+        known = any(libraries.role(base.name) == "environments" for base in bases)
+        return known or all(any(self.heap.get((one, name)) for one in classes) for name in ("step", "reset"))
+
     def _foreign_bases(self, cls: Thing) -> list[Thing]:
         bases = (b for one in self._classes(cls) for b in self.heap.get((one, "bases")))
         return sorted((b for b in bases if b.kind != "class" and b.name != "builtins.object"), key=in_order)
@@ -650,7 +722,7 @@ class Interpreter:
                 if key is None:
                     self.heap.put((made, ITEMS), self._items(things, value), value)
                 else:
-                    self.heap.put((made, ITEMS), self._of(key) | things, value)
+                    self.heap.put((made, ITEMS), (keys := self._of(key)) | things, value, keys)
             return frozenset([made])
         if isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)):
             return self._comprehension(node)
@@ -716,23 +788,21 @@ class Interpreter:
             self._scope = node if place else scope
             things = self._items(self._of(generator.iter), generator.iter)
             self._scope = node
-            self._bind(generator.target, things, generator.iter)
+            self._bind_each(generator.target, generator.iter, things)
             for test in generator.ifs:
                 self._of(test)
         self._scope = node
         parts = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
         for part in parts:
-            self.heap.put((made, ITEMS), self._of(part), part)
+            self.heap.put((made, ITEMS), self._of(part), part, NOTHING if part is not parts[0] else None)
         self._scope = scope
         return frozenset([made])
 
     def _operator(self, sides: Sequence[Things], node: ast.AST) -> Things:
         """What the operators of this file's classes return."""
         given = frozenset(t for side in sides for t in side)
-        instances = frozenset(t for t in given if t.kind == "instance")
-        if not instances:
-            return NOTHING
-        return self._special(instances, python.OPERATOR_METHODS, [given], node)
+        objects = self._chosen(given, ("instance", "unknown"))
+        return self._special(objects, python.OPERATOR_METHODS, [given], node) if objects else NOTHING
 
     def _operated(self, sides: Sequence[Things], node: ast.AST) -> Things:
         """The result of an operator: new memory, or for containers a container of the same elements. Numbers are no
@@ -787,8 +857,7 @@ class Interpreter:
                 found |= {t for t in self.heap.reach(plain) if t.kind in (*MEMORY, "unknown")}
             else:
                 found |= self._items(frozenset([thing]), node)
-                if thing.kind == "instance":
-                    found |= self._special(frozenset([thing]), ("__getitem__",), [index], node)
+                found |= self._special([thing], ("__getitem__",), [index], node)
         return frozenset(found)
 
     def _memory_of(self, thing: Thing) -> Things:
@@ -816,11 +885,15 @@ class Interpreter:
                 found |= modules
             elif thing.kind in MEMORY or thing.kind in ("made", "unknown"):
                 found.add(thing)  # a view, or part of it
-            found |= self.heap.get((thing, ITEMS)) | self.heap.get((thing, EVERY))
+            if thing.kind == "iterator":
+                self.advanced.setdefault(self._frame, {}).setdefault(node, set()).add(thing)
+            if thing is not UNKNOWN:  # which stands for all that has escaped
+                found |= self.heap.get((thing, ITEMS)) | self.heap.get((thing, EVERY))
             if thing.kind == "made":
                 found |= self._memory_of(thing)
+            if thing.kind in ("instance", "unknown"):
+                found |= self._special([thing], ("__iter__", "__next__", "__getitem__"), [NOTHING], node)
             if thing.kind == "instance":
-                found |= self._special(frozenset([thing]), ("__iter__", "__next__", "__getitem__"), [NOTHING], node)
                 found |= self.heap.attribute(thing, EVERY)
         return frozenset(found)
 
@@ -878,7 +951,8 @@ class Interpreter:
                 found |= {thing, self.heap.thing("method", name=name, of=(thing,))}
                 found |= self._memory_of(thing)
             elif thing is UNKNOWN:
-                found.add(thing)
+                found |= self._unknown([], node) if name in self._computed_attributes else {thing}
+                found |= self._special([thing], ("__getattr__", "__getattribute__"), [], node)
             elif thing.kind in python.CONTAINERS:
                 if python.has(thing.kind, name):
                     found.add(self.heap.thing("method", name=name, of=(thing,)))
@@ -919,10 +993,15 @@ class Interpreter:
         return frozenset(found)
 
     def _special(self, things: Iterable[Thing], names: Iterable[str], given: list[Things], node: ast.AST) -> Things:
-        """What methods of these names return, for objects of this file's classes that have them."""
+        """What methods of these names return, for objects of this file's classes that have them.
+
+        What is unknown may be such an object that has escaped.
+        """
         found: set[Thing] = set()
         own = [name for name in names if name in self._words]
         for thing in things:
+            if thing is UNKNOWN and own:
+                found |= self._unknown(NOTHING.union(*given), node)
             if thing.kind != "instance":
                 continue
             for name in own:
@@ -997,15 +1076,17 @@ class Interpreter:
         if len(callees) == 1:
             return self._call_one(next(iter(callees)), given, named, node, spread)
         found: set[Thing] = set()
-        of_made = {t.of[0] for t in callees if t.kind == "method" and t.of[0].kind == "made"}
-        receivers: dict[tuple[str, str], list[Thing]] = {}
-        for callee in sorted({*callees} - of_made, key=in_order):
-            if callee.kind == "method" and callee.of[0].kind == "made":
-                receivers.setdefault((callee.name, callee.of[0].name), []).append(callee.of[0])
-            else:
+        receivers: dict[tuple[str, str, str], list[Thing]] = {}
+        for callee in sorted(callees, key=in_order):
+            if callee.kind == "method" and (one := callee.of[0]).kind in ("made", *MEMORY):
+                receivers.setdefault((callee.name, one.kind, one.name), []).append(one)
+        known = {one for alike in receivers.values() for one in alike}
+        for callee in sorted(callees, key=in_order):
+            if callee not in known and not (callee.kind == "method" and callee.of[0] in known):
                 found |= self._call_one(callee, given, named, node, spread)
-        for (name, _), alike in receivers.items():
-            found |= self._call_of_made(alike, name, given, named, node, spread)
+        for (name, kind, _), alike in receivers.items():
+            call = self._call_of_made if kind == "made" else self._call_on_memory
+            found |= call(alike, name, given, named, node, spread)
         return frozenset(found)
 
     def _call_one(
@@ -1208,6 +1289,8 @@ class Interpreter:
         for creator in self.found_in_class(made, "__new__"):
             found |= self._unknown([creator, made, *arguments], node)
         self._special([made], ("__post_init__",), [], node)
+        for finalizer in self.found_in_class(made, "__del__"):
+            self._lend(frozenset([self.heap.thing("bound", of=(finalizer, made))]), NOTHING, node)
         return frozenset(found)
 
     def _foreign_constructor(self, made: Thing, arguments: Things, node: ast.AST) -> None:
@@ -1232,7 +1315,7 @@ class Interpreter:
         """A method that this file does not define."""
         name = method.name
         if receiver.kind in MEMORY:
-            return self._call_on_memory(receiver, name, given, named, node, spread)
+            return self._call_on_memory([receiver], name, given, named, node, spread)
         arguments = NOTHING.union(*given, *named.values(), spread)
         if node in self._steps:
             return self._step_environment(receiver, arguments, node)
@@ -1271,7 +1354,7 @@ class Interpreter:
             return NOTHING
         if _is_of_environment(first):
             if name in torch_api.OF["tensor"] or name in torch_api.OF["array"]:
-                return NOTHING.union(*(self._call_on_memory(r, name, given, named, node, spread) for r in alike))
+                return self._call_on_memory(alike, name, given, named, node, spread)
             looks = python.does("dict", name)
             if looks is not None and not looks.writes:  # infos are dictionaries
                 return self._items(frozenset(alike), node) | arguments
@@ -1321,9 +1404,7 @@ class Interpreter:
             self.heap.put((module, EVERY), arguments, node)
         if row is None or row.changes:
             self._changes([module], node, deep=True)
-        for argument in arguments:
-            if argument.kind in ("function", "bound"):
-                self._apply(argument, [frozenset([module])], {}, node)
+        self._lend(arguments, frozenset([module]), node, keeps=row is None or row.keeps)
         if row is not None and row.gives != "a view":
             return frozenset([module]) if row.gives == "itself" else NOTHING
         made = self.heap.thing("made", node, self._frame.context, "torch")
@@ -1331,42 +1412,49 @@ class Interpreter:
         return frozenset([made]) if row is not None else frozenset([made, module])
 
     def _call_on_memory(
-        self, receiver: Thing, name: str, given: list[Things], named: dict[str, Things], node: ast.AST, spread: Things
+        self,
+        alike: list[Thing],
+        name: str,
+        given: list[Things],
+        named: dict[str, Things],
+        node: ast.AST,
+        spread: Things,
     ) -> Things:
+        """A method of tensors, of arrays, or of what an environment gives, which may be an array."""
+        kind = "array" if alike[0].kind == "array" else "tensor"
         arguments = NOTHING.union(*given, *named.values(), spread)
-        lacks = name in torch_api.MEMORY_LACKS or (receiver.kind == "array" and name in torch_api.ARRAYS_LACK)
-        if receiver.kind in MEMORY and lacks:
+        lacks = name in torch_api.MEMORY_LACKS or (kind == "array" and name in torch_api.ARRAYS_LACK)
+        if alike[0].kind in MEMORY and lacks:
             return NOTHING  # this method is called on another thing
         kinds: tuple[torch_api.Kind, ...]
-        kinds = ("array",) if receiver.kind == "array" else ("tensor", "array")  # `x.numpy()` is x's memory
+        kinds = ("array",) if kind == "array" else ("tensor", "array")  # `x.numpy()` is x's memory
         row = next((r for k in kinds if (r := torch_api.OF[k].get(name)) is not None), None)
-        places = given[torch_api.out_place(name, "array") :] if row is not None and receiver.kind == "array" else []
+        places = given[torch_api.out_place(name, "array") :] if row is not None and kind == "array" else []
         into = self._chosen(named.get("out", NOTHING).union(*places), HOLD_NUMBERS)
         self._changes(into, node)
-        kind = "array" if name == "numpy" or receiver.kind == "array" else "tensor"
-        new = frozenset([self.heap.thing(kind, node, self._frame.context)])
+        new = frozenset([self.heap.thing("array" if name == "numpy" else kind, node, self._frame.context)])
         if name == "numpy":
-            self._share(new, [receiver])
-        given_back = self._chosen(arguments, MEMORY) | {receiver}
+            self._share(new, alike)
+        given_back = self._chosen(arguments, MEMORY).union(alike)
         if row is not None and not _spreads_names(node):
             if row.memory == "number":
                 return NOTHING
             if row.memory == "in place":
-                self._changes([receiver], node)
-                return frozenset([receiver])
+                self._changes(alike, node)
+                return frozenset(alike)
             if row.memory == "shared":
-                return frozenset([receiver, *into]) | new
+                return new.union(alike, into)
             otherwise = isinstance(node, ast.Call) and torch_api.may_be_given(node)
-            return new | frozenset(into) | (given_back if otherwise else NOTHING)
+            return new | into | (given_back if otherwise else NOTHING)
         if name == "backward":
-            self._effect(node, Effect("changes", receiver, GRADIENTS))
+            for one in alike:
+                self._effect(node, Effect("changes", one, GRADIENTS))
             return NOTHING
         # unknown: it may change its arguments and return them; methods of tensors and arrays keep nothing
-        self._changes([receiver, *arguments], node)
-        for argument in arguments:
-            if argument.kind in ("function", "bound"):
-                self._apply(argument, [given_back | new], {}, node)
-                self.heap.put((receiver, EVERY), [argument], node)
+        self._changes([*alike, *arguments], node)
+        self._lend(arguments, given_back | new, node)
+        for one in alike:
+            self.heap.put((one, EVERY), self._chosen(arguments, ("function", "bound")), node)
         return new | given_back | arguments
 
     def _share(self, made: Things, memory: Iterable[Thing]) -> None:
@@ -1383,7 +1471,7 @@ class Interpreter:
         """
         known = receiver.kind == "made" and libraries.role(receiver.name) == "environments"
         if not known or self._has_own_environments:
-            self.heap.put((UNKNOWN, ITEMS), arguments, node)
+            self._escape(arguments, node, to_environments=True)
         if receiver.kind == "instance":  # a class of this file without a step() of its own: its base has one
             self._unknown([receiver], node)
         found = self._of_environment(receiver, arguments, node)
@@ -1508,7 +1596,7 @@ class Interpreter:
             return frozenset(instances) or frozenset([self.heap.thing("options", node, self._frame.context)])
         if role == "environments":
             called = [t for t in self.heap.reach(arguments) if t.kind in ("function", "bound", "instance")]
-            self.heap.put((UNKNOWN, ITEMS), called, node)
+            self._escape(called, node, to_environments=True)
             made = self.heap.thing("made", node, self._frame.context, name)
             self.heap.put((made, INSIDE), [t for t in arguments if t.kind != "library"], node)
             return frozenset([made])
@@ -1627,7 +1715,7 @@ class Interpreter:
             for variable in [v for v in self.heap.held if isinstance(v, Variable)]:
                 if name == "globals" and variable.owner is not self._tree.root:
                     continue
-                self.heap.put((UNKNOWN, ITEMS), self.heap.get(variable), node)
+                self._escape(self.heap.get(variable), node)
                 self._hold(variable, frozenset([UNKNOWN]), node, None)
             return self._unknown([], node)
         if name == "map" and given:
@@ -1713,6 +1801,9 @@ class Interpreter:
         if name in torch_api.of_parameters(of="gradients"):
             self._changes(arguments, node, deep=True, what=VALUES)
             return self._held_by_result(arguments, node, name, changes=False)
+        if name in torch_api.FILL and given and not spread:
+            self._changes(given[0], node, deep=True, what=VALUES)
+            return given[0]
         if module == "torch.nn" and last in torch_api.layers() and not spread and "_weight" not in named:
             return self._held_by_result(NOTHING, node, name)  # made only of numbers
         if module.startswith(("torch.nn", "torch.distributions", "torch.optim")):
@@ -1741,11 +1832,18 @@ class Interpreter:
         self.heap.put((made, INSIDE), held, node)
         if changes:
             self._changes(held, node, deep=True)
-        for function in self._chosen(arguments, ("function", "bound")):
-            self._apply(function, [self._chosen(arguments, MEMORY) | {made}], {}, node)
+        self._lend(arguments, self._chosen(arguments, MEMORY) | {made}, node)
         if not keepers and is_class(name):
             return frozenset([made])
         return self._chosen(arguments, (*MEMORY, "unknown")) | {made}
+
+    def _lend(self, arguments: Things, first: Things, node: ast.AST, *, keeps: bool = True) -> None:
+        """Run the functions among arguments with their first parameter; if they are kept, later calls may, too."""
+        for function in self._chosen(arguments, ("function", "bound")):
+            self._apply(function, [first], {}, node)
+            definition = (function.of[0] if function.kind == "bound" else function).node
+            if keeps and definition is not None:
+                self.lent.add((self._frame, node, definition))
 
     def _computes_anew(self, layer: Thing, around: frozenset[Thing] = frozenset()) -> bool:
         """Whether a module of torch.nn never returns its argument; `around`: the modules that contain it."""

@@ -29,6 +29,8 @@ GIVEN = "given"
 """What a library's object may return memory of, and never changes."""
 ITEMS = "[]"
 """What a container holds, at any index."""
+KEYS = "keys"
+"""Those of a dictionary's items that may be its keys."""
 SPREAD = "**"
 """The source of a dict of keyword arguments: `**vars(options)`."""
 NAMED = "="
@@ -147,8 +149,10 @@ class Heap:
         for turn in self._readers.pop(what, ()):
             turn.done = False
 
-    def put(self, place: Place, things: Iterable[Thing], node: ast.AST | None = None) -> None:
-        """Add things to what a place may hold."""
+    def put(
+        self, place: Place, things: Iterable[Thing], node: ast.AST | None = None, keys: Iterable[Thing] | None = None
+    ) -> None:
+        """Add things to what a place may hold. Of a dictionary's items any may be keys, unless these are given."""
         if not isinstance(place, Variable) and place[0].name == NAMESPACE:
             place = (place[0].of[0], EVERY)
         held = self.held.get(place)
@@ -165,6 +169,8 @@ class Heap:
             self.changed(place)
             if not isinstance(place, Variable):
                 self.changed(place[0])
+        if not isinstance(place, Variable) and place[1] == ITEMS and place[0].kind == "dict":
+            self.put((place[0], KEYS), things if keys is None else keys, node)
 
     def get(self, place: Place) -> Things:
         """What a place may hold."""

@@ -38,13 +38,13 @@ class Recorded:
 
     def computed(self, node: ast.expr) -> frozenset[Thing]:
         """The tensors with a graph that an expression may be."""
-        found = (t for t in self._world.of(node) if t.kind == "tensor" and not self._starts(t))
+        found = (t for t in self._world.meant(node) if t.kind == "tensor" and not self._starts(t))
         return frozenset(t for t in found if self.leaves(t))
 
     def held(self, node: ast.expr) -> frozenset[Thing]:
         """The tensors computed with a graph that an expression may be or hold, as a distribution does; what modules
         hold does not count."""
-        found, stack = set[Thing](), [*self._world.of(node)]
+        found, stack = set[Thing](), [*self._world.meant(node)]
         while stack:
             thing = stack.pop()
             if thing not in found and not self._world.is_module_object(thing):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
@@ -81,6 +81,11 @@ class World:
             found.setdefault(node, set()).update(things)
         return {node: frozenset(things) for node, things in found.items()}
 
+    def meant(self, node: ast.expr) -> Things:
+        """What an expression may be, with all that UNKNOWN stands for."""
+        found = self.of(node)
+        return found | self._escaped if UNKNOWN in found else found
+
     def named(self, name: str) -> Things:
         """What a variable of the training scope may be."""
         return self._named.get(name, frozenset())
@@ -101,9 +106,7 @@ class World:
         """Whether an expression may be a function of this file, or a method of an object."""
         if self._code.gave_up:
             return True
-        found = self.of(node)
-        if UNKNOWN in found:
-            found |= self._escaped
+        found = self.meant(node)
         cls = self._roles.tree.parents[function]
         return any(
             function in (thing.node, *(of.node for of in thing.of if thing.kind == "bound"))
@@ -118,8 +121,7 @@ class World:
 
     def may_be_of(self, node: ast.expr, cls: ast.ClassDef) -> bool:
         """Whether an expression may be an instance of a class of this file, or of a subclass, or such a class."""
-        found = self.of(node)
-        found = found | self._escaped if UNKNOWN in found else found
+        found = self.meant(node)
         if self._code.gave_up or not found:
             return True
         kinds = ("instance", *MEMORY, *python.CONTAINERS)
@@ -231,20 +233,93 @@ class World:
         """
         left_out = {n for stmt in besides for n in walk(stmt)}
         inside = [n for stmt in body for n in walk(stmt) if n not in left_out]
+        calling: ast.AST | None = None
         for frame in [f for f in self._code.frames if f.owner is self._roles.scope]:
             effects, calls = self._code.effects.get(frame, {}), self._code.calls.get(frame, {})
+            advanced = self._code.advanced.get(frame, {})
             for node in inside:
-                yield from ((node, effect) for effect in sorted(effects.get(node, ()), key=in_order))
+                yield from ((node, effect) for effect in self._with_unknown(effects.get(node, ())))
                 for called in calls.get(node, ()):
                     yield from ((node, effect) for effect in self._all_in(called))
+                for iterator in sorted(advanced.get(node, ()), key=in_order):
+                    yield from ((node, effect) for effect in sorted(self._done_lazily(iterator), key=in_order))
+                if calling is None and (isinstance(node, ast.Call) or node in calls or node in effects):
+                    calling = node
+        if calling is not None:
+            stmt = self._roles.tree.statement(calling)
+            yield from ((stmt, effect) for effect in sorted(self._done_at_any_call, key=in_order))
 
     def _all_in(self, frame: Frame) -> Sequence[Effect]:
         """The effects of a call of a body, including all calls it makes."""
         if frame not in self._done_by:
             frames = self._frames_in(frame)
             found = {e for f in frames for effects in self._code.effects.get(f, {}).values() for e in effects}
-            self._done_by[frame] = sorted(found, key=in_order)
+            self._done_by[frame] = ()  # for a generator that advances itself
+            things = {t for f in frames for advanced in self._code.advanced.get(f, {}).values() for t in advanced}
+            self._done_by[frame] = self._with_unknown(found.union(*map(self._done_lazily, things)))
         return self._done_by[frame]
+
+    def _with_unknown(self, effects: Collection[Effect]) -> Sequence[Effect]:
+        """Effects in order; if unknown code runs, with those of what it may call."""
+        unknown = any(effect.kind == "unknown" for effect in effects)
+        return sorted(self._done_by_unknown.union(effects) if unknown else effects, key=in_order)
+
+    def _done_lazily(self, iterator: Thing) -> frozenset[Effect]:
+        """What runs when an iterator is advanced: a generator's body, or the calls in the expression that made it."""
+        if iterator not in self._lazily:
+            self._lazily[iterator] = frozenset()  # for one that advances itself
+            found = set[Effect]()
+            if isinstance(iterator.node, ast.FunctionDef):
+                found.update(self._all_in(Frame(iterator.node, iterator.context)))
+            elif iterator.node is not None:
+                nodes = {*walk(iterator.node)}
+                for frame in [f for f in self._code.frames if f.context == iterator.context]:
+                    found.update(e for n, es in self._code.effects.get(frame, {}).items() if n in nodes for e in es)
+                    run = {f for n, fs in self._code.calls.get(frame, {}).items() if n in nodes for f in fs}
+                    inner = {t for n, ts in self._code.advanced.get(frame, {}).items() if n in nodes for t in ts}
+                    found = found.union(*map(self._all_in, run), *map(self._done_lazily, inner))
+            self._lazily[iterator] = frozenset(found)
+        return self._lazily[iterator]
+
+    @cached_property
+    def _lazily(self) -> dict[Thing, frozenset[Effect]]:
+        return {}
+
+    @cached_property
+    def _done_by_unknown(self) -> frozenset[Effect]:
+        """What is done by the functions of this file that unknown code may call."""
+        return self._done_in(f for f in self._code.frames if f.context[:1] == (self._roles.tree.root,))
+
+    @cached_property
+    def _done_at_any_call(self) -> frozenset[Effect]:
+        """What is done by functions of this file that others hold, and may call whenever they run.
+
+        What they change of what they are given or have made, and the unknown code that they run, is not told.
+        """
+        lent = [
+            run
+            for frame, node, definition in self._code.lent
+            for run in self._code.calls.get(frame, {}).get(node, ())
+            if run.owner is definition
+        ]
+        iterators = [t for t in self._escaped if t.kind == "iterator"]
+        done = self._done_in((*lent, *self._code.run_by_others())).union(*map(self._done_lazily, iterators))
+        return frozenset(e for e in done if e.variable is not None or e.thing not in (None, UNKNOWN))
+
+    def _done_in(self, frames: Iterable[Frame]) -> frozenset[Effect]:
+        """The effects of bodies and of all that they run, but for those on what only calls by unknown code use."""
+        run = {f for frame in frames for f in self._frames_in(frame)}
+        done = {e for f in run for effects in self._code.effects.get(f, {}).values() for e in effects}
+        return frozenset(e for e in done if self._is_ours(e.variable or e.thing))
+
+    def _is_ours(self, what: Variable | Thing | None) -> bool:
+        """Whether a variable or an object is not one of those that calls by unknown code make for themselves."""
+        others = (self._roles.tree.root,)
+        if what is None or what.context[:1] != others:
+            return True
+        places = self._holders.get(what, ()) if isinstance(what, Thing) else ()
+        holders = (p if isinstance(p, Variable) else p[0] for p in places)
+        return any(holder is not UNKNOWN and holder.context[:1] != others for holder in holders)
 
     def _frames_in(self, frame: Frame) -> set[Frame]:
         """A body and all those that a call of it may run."""
