@@ -873,19 +873,20 @@ def test_a_result_whose_graph_was_freed() -> None:
     let_go = CRITIC[step] + "                print(guess.sum().item())\n"
     outcome, _ = of_an_object({**CRITIC, step: let_go})
     assert isinstance(outcome, Applied)
-    kept = CRITIC[clear].replace("                error", "                kept = [guess]\n                error")
-    outcome, _ = of_an_object({**CRITIC, clear: kept, step: shown})
-    assert isinstance(outcome, Skipped)
-    assert "returns kept, perhaps with a graph" in outcome.reason
-    for adds, graph in (
-        ("kept.append(guess.detach())", False),
-        ("kept.append(guess)", True),
-        ("kept[0] = guess", True),
+    for adds in (
+        "kept = [guess]",
+        "kept = [guess.detach()]",
+        "kept = []; kept.append(guess)",
+        "kept = {}; kept[0] = guess",
     ):
-        made = f"                kept = []\n                {adds}\n{clear}"
-        outcome, _ = of_an_object({**CRITIC, clear: CRITIC[clear].replace(clear, made), step: shown})
-        assert isinstance(outcome, Skipped) == graph, adds
-        assert isinstance(outcome, Applied) or "perhaps with a graph" in outcome.reason
+        made = "".join(f"                {part}\n" for part in adds.split("; "))
+        changes = {**CRITIC, clear: CRITIC[clear].replace(clear, f"{made}{clear}")}
+        outcome, text = of_an_object({**changes, step: shown})
+        assert isinstance(outcome, Applied), adds
+        assert "guess.detach()" in text
+        outcome, _ = of_an_object({**changes, step: shown.replace(".sum().item()", "")})
+        assert isinstance(outcome, Applied) == ("detach" in adds), adds
+        assert isinstance(outcome, Applied) or "returns kept, perhaps with a graph" in outcome.reason
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,7 @@ from transformer.syntax.query import calls_method, is_none, parameters, statemen
 from transformer.syntax.rewrite import Edits, Line, without_blank_lines
 from transformer.syntax.tree import Scope, Tree
 from transformer.transforms.base import Skip
+from transformer.transforms.held_results import detach_held
 from transformer.values.effects.graphs import LEAVES, STAYS, Graphs
 from transformer.values.effects.world import World
 from transformer.values.shapes import Shapes
@@ -339,6 +340,8 @@ def extract(
     whole = {r for r in sig.never if all(tensors.tensor(value) for _, value in roles.assignments(r))}
     guard = {r: f"{r} if {r} is None else " for r in (*sig.unset, *sig.never)}
     otherwise = {r: f" if torch.is_tensor({r}) else {r}" for r in perhaps - whole}
+    if detach:
+        detach_held(roles, edits, region, [r for r in graphs if r not in in_graph])
     texts = {r: f"{'' if r in otherwise else guard.get(r, '')}{r}.detach(){otherwise.get(r, '')}" for r in in_graph}
     results = [texts.get(r, r) for r in sig.results]
     call = f"{name}({', '.join(sig.params)})"

@@ -34,6 +34,7 @@ from transformer.transforms.base import BOTH, Rewrite, Skip, Transform, Transfor
 from transformer.transforms.compiling import frozen, other_gradients, present_rates
 from transformer.transforms.compiling.compile import changed_option, stays_eager
 from transformer.transforms.compiling.outside_graphs import read_with_graph
+from transformer.transforms.held_results import are_detached
 from transformer.transforms.update import late_append
 from transformer.values.device.graph_breaks import graph_break
 from transformer.values.device.waits import arguments
@@ -320,6 +321,7 @@ def _kept_graph(roles: Roles, update: ast.FunctionDef) -> str | None:
     results = [n for v in returned for n in (v.elts if isinstance(v, ast.Tuple) else [v])]
     names = {n.id for n in results if isinstance(n, ast.Name)}
     names = {name for name in names if not late_append.holds_no_graph(roles, update.body, name)}
+    names = {name for name in names if not are_detached(roles.tree, update.body, name)}
     for stmt in statements(update.body):
         for name in sorted(access(stmt).binds & names) if not hasattr(stmt, "body") else ():
             value = stmt.value if isinstance(stmt, (ast.Assign, ast.AnnAssign, ast.AugAssign)) else None

@@ -101,6 +101,7 @@ class Graphs:
         self._frames = self._frames_run()
         held = {t for name in names for t in self._things_named(name)}
         held |= {t for whole in held if whole.kind in python.CONTAINERS for t in self._flow.heap.below(whole)}
+        held = {t for t in held if t.kind not in python.CONTAINERS}  # which have no graph of their own
         done = self._changed_things()
         things = {t for t in held if t.name != WITHOUT and (self._made_in(t) or t in done)}
         changed = {t for t in done if t is UNKNOWN or t.kind in MEMORY}
