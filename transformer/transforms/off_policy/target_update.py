@@ -34,7 +34,7 @@ from transformer.transforms.off_policy.kept_networks import Kept, changed_unseen
 from transformer.transforms.off_policy.moved_parameters import ByState, moved_in_place, of_state_dicts, parameter_of
 from transformer.values.effects.kept_optimizers import exchanged, grown
 from transformer.values.effects.world import World
-from transformer.values.networks.attributes import NUMBER, Frame, Unknown, Values
+from transformer.values.networks.attributes import Values
 from transformer.values.networks.uses import NetworkUses
 
 INFO = TransformInfo(
@@ -412,15 +412,9 @@ def _is_number_for_run(roles: Roles, rate: ast.expr) -> bool:
         return value is not None and len(stored) == 1 and not given and _is_number_for_run(roles, value)
     if not isinstance(rate, ast.Attribute):
         return False
-    if holds_options(roles.tree, rate.value, roles.scope):
-        return True
-    kept = Kept.of(roles, unparse(rate))
-    if kept is None or roles.get(Changes).by_text is not None:
-        return False
-    try:
-        return Values(roles, lambda *_: None).leaves(kept.value, kept.frame(roles) or Frame(kept.maker)) == NUMBER
-    except Unknown:
-        return False
+    world = roles.get(World)
+    steady = world.are_numbers(rate) and world.resets(rate, [roles.outermost]) is None
+    return steady or holds_options(roles.tree, rate.value, roles.scope)
 
 
 TRANSFORM = Transform(INFO, apply, ("off-policy",))
