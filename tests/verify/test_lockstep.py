@@ -451,6 +451,23 @@ def test_compilations_are_counted_with_the_guard_that_failed(tmp_path: Path) -> 
     assert "betas" in second.reason
 
 
+def test_a_break_of_a_graph_is_told_with_its_line(tmp_path: Path) -> None:
+    def scaled(obs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        twice = obs * 2
+        torch._dynamo.graph_break()
+        return (twice + 1,)
+
+    broken = run(tmp_path, scaled, lambda f: torch.compile(f, backend="eager", dynamic=False))
+    (note,) = lockstep_check("compiled", broken).notes
+    line = scaled.__code__.co_firstlineno + 2
+    assert note.startswith(f"f() is compiled in 2 pieces, which is slower: its graph breaks on line {line};")
+
+
+def test_a_whole_graph_has_no_such_note(tmp_path: Path) -> None:
+    whole = run(tmp_path, lambda obs: (obs * 2,), lambda f: torch.compile(f, backend="eager", dynamic=False))
+    assert lockstep_check("compiled", whole).notes == ()
+
+
 def test_state_has_each_parameter_once(training: Training) -> None:
     names = [name for name, t in State().tensors.items() if t is training.net.weight]
     assert len(names) == 1

@@ -117,6 +117,7 @@ def lockstep_check(name: str, lockstep: Lockstep, logs: Sequence[LogComparison] 
         for log in logs
         if log.flipped
     )
+    notes += tuple(graph_breaks(lockstep))
     if faults or wrong:
         return Check(name, "different", rows, faults + wrong, lockstep=lockstep, notes=notes)
     if idle:
@@ -154,6 +155,23 @@ def still_compiled(lockstep: Lockstep) -> Iterator[str]:
                 f"{function}() is still being compiled at the end of the run, {len(found) + 1} times so far: at call "
                 f"{found[-1].call} this guard failed: {found[-1].reason}. torch.compile gives up in the end"
             )
+
+
+_RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)$")
+
+
+def graph_breaks(lockstep: Lockstep) -> Iterator[str]:
+    """The functions that torch compiles in several pieces, and where each but the first begins."""
+    found: dict[str, list[str]] = {}
+    for one in lockstep.compilations:
+        if (resumed := _RESUMED.match(one.code)) and (place := resumed[2]) not in found.setdefault(one.function, []):
+            found[one.function].append(place)
+    for function, places in found.items():
+        lines = f"line{'s' * (len(places) > 1)} {' and '.join(places)}"
+        yield (
+            f"{function}() is compiled in {len(places) + 1} pieces, which is slower: its graph breaks on {lines}; "
+            "TORCH_LOGS=graph_breaks tells why"
+        )
 
 
 def _guard(reason: str) -> str:

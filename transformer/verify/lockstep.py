@@ -47,6 +47,8 @@ class Compilation:
     """The number of iterations completed before."""
     reason: str
     """The guard that failed, if this was a recompilation; otherwise empty."""
+    code: str = ""
+    """torch's name of the code that was compiled: the function's, or that of a piece below a break of its graph."""
 
 
 @dataclass(frozen=True)

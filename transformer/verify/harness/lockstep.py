@@ -49,12 +49,14 @@ REMEMBERED = 100_000
 _GRAPH_MODES = ("reduce-overhead", "max-autotune")
 
 
-def compilations() -> list[str]:
-    """The failed guard before each compilation so far; empty for first compilations."""
+def compilations() -> list[tuple[str, str]]:
+    """Of each compilation so far the failed guard before it, empty for a first one, and the name of its code."""
     dynamo = sys.modules.get("torch._dynamo.utils")
     done = dynamo.get_compilation_metrics() if dynamo is not None else []
     return [
-        (m.recompile_reason or "").partition("  #")[0].split("\n")[0].strip() for m in done if m.co_name is not None
+        ((m.recompile_reason or "").partition("  #")[0].split("\n")[0].strip(), m.co_name)
+        for m in done
+        if m.co_name is not None
     ]
 
 
@@ -199,8 +201,8 @@ class Checked:
         sampled = anew or self.calls <= 2 or 0 <= self.calls - self.warmup <= 2 or self.calls % self._mode.every == 0
         compiled = len(compilations())
         result = self._compare(args, kwargs) if sampled else self.fast(*args, **kwargs)
-        for reason in compilations()[compiled:]:
-            self._mode.journal.add("compilations", self.name, self.calls, self._mode.journal.iterations, reason)
+        for found in compilations()[compiled:]:
+            self._mode.journal.add("compilations", self.name, self.calls, self._mode.journal.iterations, *found)
         self._mode.note_call(self)
         return self._held.hand_out(self.calls, result)
 
