@@ -106,6 +106,37 @@ class Trainer:
     }
 
 
+def test_an_agent_with_a_step_of_its_own() -> None:
+    """It is told from the environment's, and from the optimizer's, by what the object is."""
+    source = """
+import gym
+import torch
+
+class Agent:
+    def __init__(self):
+        self.net = torch.nn.Linear(4, 2)
+        self.optimizer = torch.optim.Adam(self.net.parameters())
+
+    def step(self, obs, reward):
+        if reward > 0:
+            self.learn(obs)
+
+    def learn(self, obs):
+        self.net(obs).sum().backward()
+        self.optimizer.step()
+
+env, agent = gym.make("CartPole-v1"), Agent()
+for t in range(9):
+    obs, reward, done, info = env.step(0)
+    agent.step(obs, reward)
+"""
+    found = find_places(source)
+    assert {phase: texts(source, span).strip() for phase, span in found.phases.items()} == {
+        "rollout": "obs, reward, done, info = env.step(0)",
+        "update": "agent.step(obs, reward)",
+    }
+
+
 @pytest.mark.parametrize(
     "source",
     [

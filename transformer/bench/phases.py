@@ -18,6 +18,7 @@ from transformer.recognition.roles import Roles
 from transformer.syntax import text
 from transformer.syntax.query import backwards
 from transformer.syntax.tree import Tree
+from transformer.values.effects.world import World
 
 Position: TypeAlias = tuple[int, int]
 """Line and column (in UTF-8 bytes) where a node begins, as in `ast`."""
@@ -136,16 +137,18 @@ class _Phases:
         return next((n for n in self._tree.ancestors(node) if isinstance(n, ast.FunctionDef)), None)
 
     def _calls_of(self, function: ast.FunctionDef) -> Iterator[ast.Call]:
-        """Calls by the function's name, except a method `step` of an environment, whose calls are already known."""
+        """Calls by the function's name. A method `step` is another one as an environment's, or an optimizer's."""
         names = {function.name, *self._returned_as(function)}
-        kind: type[ast.expr] = ast.Name
-        if isinstance(self._tree.parents[function], ast.ClassDef):
-            if function.name == "step":
-                return
-            kind = ast.Attribute
+        method = isinstance(self._tree.parents[function], ast.ClassDef)
+        kind: type[ast.expr] = ast.Attribute if method else ast.Name
         for node in self._tree.of(ast.Call):
             if isinstance(node.func, kind) and _last_name(node.func) in names:
-                yield node
+                if not method or function.name != "step" or self._runs(node, function):
+                    yield node
+
+    def _runs(self, call: ast.Call, function: ast.FunctionDef) -> bool:
+        """Whether a call that steps no environment may run a function."""
+        return call not in self._roles.env_steps and self._roles.get(World).may_be(call.func, function)
 
     def _returned_as(self, function: ast.FunctionDef) -> Iterator[str]:
         """The names to which `a, b = make()` binds the function, if `make` returns it with others."""
