@@ -24,12 +24,12 @@ if capability := os.environ.get("ATEN_CPU_CAPABILITY"):
 os.environ.setdefault("GOMP_SPINCOUNT", "0")
 
 
-FORMS, NTH = 3, 5
+FORMS, NTH = 2, 8
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest deselects the slow ones
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of a test that has many parameters, the first four and every fifth after them run at each change.
+    """Of a test that has many parameters, the first three and every eighth after them run at each change.
 
     The others are slow. They are forms of one thing, which one change of the code gets wrong or right together.
     """

@@ -255,6 +255,7 @@ def test_order_agrees_with_what_transforms_need() -> None:
             assert set(transform.info.needs) <= set(names[: names.index(transform.info.name)])
 
 
+@pytest.mark.slow
 def test_result_does_not_depend_on_the_hash_seed() -> None:
     code = "import sys; from transformer import convert; sys.stdout.write(convert(sys.stdin.read()).source)"
     outputs = [

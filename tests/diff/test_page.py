@@ -14,8 +14,8 @@ from test_verified import REPORT
 
 from transformer import convert
 from transformer.commands.report import Result, print_report
-from transformer.conversion.result import Conversion
-from transformer.conversion.told import counts, left_as_it_was
+from transformer.conversion.result import Conversion, Skipped
+from transformer.conversion.told import as_told, counts, left_as_it_was
 from transformer.diff.highlight import html_line
 from transformer.diff.outline import outline
 from transformer.diff.page import render_page
@@ -221,3 +221,15 @@ def test_the_overview_says_what_the_notes_say(ignored: list[str]) -> None:
     told = overview.partition('<ul class="noted">')[2].partition("</ul>")[0]
     assert list(dict.fromkeys(re.findall(r'href="#step-([\w-]+)"', told))) == noted
     assert ("computes the same as the original, but for these notes." in visible(overview)) == bool(noted)
+
+
+def test_a_transform_that_another_one_replaces_is_not_needed() -> None:
+    conversion = converted(FIXTURES[0].with_name("acts_and_learns.py").read_text())
+    steps = {s.transform.name: as_told(conversion, s).outcome for s in conversion.steps}
+    replaced = {n: o.reason for n, o in steps.items() if isinstance(o, Skipped) and "does it instead" in o.reason}
+    assert replaced
+    page = render_page(conversion, "train.py")
+    for name, reason in replaced.items():
+        rows = [visible(row) for row in page.split("<tr") if f'href="#step-{name}"' in row]
+        assert any("not needed" in row and reason in row for row in rows)
+        assert name not in {n for left in left_as_it_was(conversion) for n in left.names}

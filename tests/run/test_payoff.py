@@ -33,14 +33,16 @@ class TestWhatIsSaid:
 
     def test_after(self) -> None:
         assert after(COMPILED, EAGER) == (
-            "compiling has paid off: 51,712 steps in 90 s, of which 40 s starting and compiling, 1,024 steps per "
-            "second after that; --eager takes about 105 s, by an earlier run"
+            "compiling has paid off: 51,712 steps in 90 s; starting and compiling cost 40 s of it, 1,024 steps per "
+            "second after that; --eager takes about 105 s, by one earlier run"
         )
         short = Measured(40.0, 0.5, 20, None)
         assert after(short, EAGER).startswith("compiling has not paid off: 21 iterations in 50 s")
         assert after(short, None).endswith(
-            "starting and compiling; to see whether compiling pays, run it once with --eager"
+            "starting and compiling cost 40 s of it; to see whether compiling pays, run it once with --eager"
         )
+        alike = replace(EAGER, per_iteration=0.9)
+        assert after(replace(EAGER, warmup=8.0), alike).startswith("compiling made no clear difference: 51,712 steps")
 
     def test_no_speed_is_told_of_a_second(self) -> None:
         brief = replace(COMPILED, iterations=2)
@@ -157,7 +159,9 @@ class TestPace:
         ours = Pace(1.0, lambda _: None, told.append)
         exec(compile_with(ours, LOOPS.format(loop="for i in range(10):").encode(), "x.py", 2, counter), {})
         assert told == [Warm(39.0, *speed)]
-        assert warmed(told[0]).startswith(f"compiled after 39 s; {'4 steps' if speed[1] else '0.5 iterations'} per ")
+        assert warmed(told[0]).startswith(
+            f"compiled 39 s after the start; {'4 steps' if speed[1] else '0.5 iterations'} per "
+        )
 
     def test_it_reports_what_is_compiled_later(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """As the update of a script that first fills its buffer; a slow iteration without compiling is none."""
@@ -175,7 +179,7 @@ class TestPace:
             (20, 10, False),
             (51, 5, True),
         ]
-        assert warmed(told[1]).startswith("more was compiled until 51 s; 5 steps per second from then on")
+        assert warmed(told[1]).startswith("more was compiled 51 s after the start; 5 steps per second from then on")
 
     def test_it_says_nothing_if_nothing_was_compiled(self, monkeypatch: pytest.MonkeyPatch) -> None:
         times = iter([30.0 + 2 * n for n in range(100)])

@@ -196,6 +196,7 @@ class Descent(torch.optim.Optimizer):
                 p.sub_(p.grad * float(group["lr"]) * (self.slip if group["capturable"] else 1.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slip", [1.0, 1.5])
 def test_capturable_steps_equal_ordinary_ones(slip: float, tmp_path: Path) -> None:
     journal = Journal(tmp_path, 0)

@@ -220,6 +220,7 @@ def test_durations_in_float32(tmp_path: Path) -> None:
     assert [p.line for p in record(script).prints] == ["0.003"]
 
 
+@pytest.mark.slow
 def test_files_beside_the_script_are_found_and_none_left(tmp_path: Path) -> None:
     (tmp_path / "helper.py").write_text("VALUE = 5\n")
     script = tmp_path / "main.py"

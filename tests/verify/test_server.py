@@ -41,6 +41,7 @@ def beginning(run: Run, *lines: str) -> Run:
     return replace(run, source=TOY.replace(BEGIN, BEGIN + "".join(f"    {line}\n" for line in lines)))
 
 
+@pytest.mark.slow
 def test_a_fork_does_what_a_process_does(run: Run, alone: Recording) -> None:
     assert run.server is not None
     assert run.server.fit
