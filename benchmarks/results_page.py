@@ -120,19 +120,20 @@ def _of_compared(statuses: Iterable[str | None]) -> str:
 def as_they_came() -> str:
     """How many of the scripts that were added to lists unseen could be converted at once, and of how many of all the
     conversion was run and equal, with and without compilation, in two sentences."""
-    told = []
+    told, unseen = [], 0
     scripts = [script for name in LISTS for script in _listed(name)]
     ran = Counter(script.get("ran") for script in scripts)
     for name, what in LISTS.items():
         came = [s["first"] == "converted" for s in _listed(name) if s.get("first")]
         if came:
             told.append(f"{sum(came) / len(came):.0%} of {len(came)} ({what})")
+            unseen += len(came)
     run, equal, differ = ran["equal"] + ran["differs"], ran["equal"], ran["differs"]
     compiled = _of_compared(script.get("compiled") for script in scripts)
     return (
-        f"At first sight it converted {', '.join(told)}. Of all {len(scripts)} listed scripts, {run} could be run "
-        f"here: with flags off {equal} are equal and {differ} differ; compiled, {compiled} that were compared are "
-        "equal."
+        f"Of {unseen} scripts that it had not seen, it converted at once {', '.join(told)}. Of all {len(scripts)} "
+        f"listed ones, {run} could be run here: with flags off {equal} are equal and {differ} differ; "
+        f"compiled, {compiled} that were compared are equal."
     )
 
 

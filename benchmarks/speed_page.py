@@ -142,7 +142,8 @@ def _pays_off(result: dict[str, Any]) -> str:
     found = result["break_even"]
     if found is None:
         return "never"
-    words = f"{found['seconds']:,.0f} s / {found['steps']:,.0f} steps" if found["steps"] else "at once"
+    steps = float(f"{found['steps']:.2g}")
+    words = f"{found['seconds']:,.0f} s / {steps:,.0f} steps" if found["steps"] else "at once"
     return words if result["told_apart"] else f"{words}?"
 
 

@@ -17,7 +17,7 @@ from transformer.conversion.imported_files import not_found_from
 from transformer.conversion.of_files import not_looked_into
 from transformer.conversion.result import Applied, Conversion, Refused, Skipped, Step
 from transformer.conversion.together import ONE_FILE
-from transformer.conversion.told import counts, done_instead, left_as_it_was, warnings_told
+from transformer.conversion.told import as_told, counts, left_as_it_was, warnings_told
 from transformer.diff.compare import Stats, compare
 from transformer.recognition.arguments import cuda_arguments
 from transformer.recognition.refusals import unparsable
@@ -220,7 +220,7 @@ def _result_as_json(result: Result) -> dict[str, Any]:
         "stale": result.stale,
         "headlines": list(result.conversion.headlines) if result.done else [],
         "gone": list(result.conversion.gone) if result.done else [],
-        "transforms": [_step_as_json(s, original) for s in result.conversion.steps],
+        "transforms": [_step_as_json(as_told(result.conversion, s), original) for s in result.conversion.steps],
         "diagnostics": [diagnostic_as_json(d, original) for d in result.conversion.diagnostics],
         "not_looked_into": result.not_looked_into if result.done else [],
         "commands": result.commands if result.done else {},
@@ -310,7 +310,9 @@ def print_report(console: Console, results: Sequence[Result], *, verbose: bool =
             what = "not in the new file, so nothing can import it from there: "
             print_line(console, (what, "yellow"), ", ".join(gone))
         for hardware, command in only.commands.items():
-            print_line(console, (f"{hardware.upper():<6}", "dim"), (command, "bold"))
+            warms = "  # compiles for half a minute or longer first: `bench` tells when that pays"
+            costs = warms if hardware == "cpu" and "--compile" in command else ""
+            print_line(console, (f"{hardware.upper():<6}", "dim"), (command, "bold"), (costs, "dim"))
         if any(isinstance(s.outcome, Skipped) and s.outcome.reason == ON_CPU for s in only.conversion.steps):
             print_line(console, (f"CUDA  {ON_CPU}", "dim"))
         if behind := only.left_behind:
@@ -454,16 +456,14 @@ def _print_steps(console: Console, result: Result, *, verbose: bool) -> None:
     applied, left, rest = list[tuple[Cell, ...]](), list[tuple[Cell, ...]](), list[tuple[Cell, ...]]()
     held = left_as_it_was(result.conversion)
     shown = {name for one in held for name in one.names}
-    for step in result.conversion.steps:
+    for step in (as_told(result.conversion, s) for s in result.conversion.steps):
         outcome, reason = describe(step)
         name = _linked(console, step.transform.name)
         if isinstance(step.outcome, Applied):
             did = step.transform.summary if verbose and not step.outcome.brief else step.brief
             applied.append((name, _line_counts(_stats(step)), _told(did, step.outcome.lesser_notes)))
         elif isinstance(step.outcome, Skipped) and step.outcome.left_as_it_was:
-            if verbose and (other := done_instead(result.conversion, step)):
-                rest.append((name, Text(f"{other} does it instead", "dim")))
-            elif verbose and step.transform.name not in shown:
+            if verbose and step.transform.name not in shown:
                 left.append((name, _told(reason, ())))
         elif outcome != "not selected":
             rest.append((name, Text(reason, "dim")))

@@ -59,10 +59,13 @@ def _elsewhere(costs: str) -> str:
     return f"It applies elsewhere in the script; here, {costs[:1].lower()}{in_general(costs)[1:]}"
 
 
-def done_instead(conversion: Conversion, step: Step) -> str:
-    """The transform that applied and does the same in another way; "" where none did."""
+def as_told(conversion: Conversion, step: Step) -> Step:
+    """A step as reports tell it: not needed where another transform does the same in its own way."""
     ways = _ways(conversion)[step.transform.instead_of or step.transform.name]
-    return next((way.transform.name for way in ways if way.applied), "")
+    other = next((way.transform.name for way in ways if way.applied), "")
+    if not other or not isinstance(step.outcome, Skipped) or not step.outcome.left_as_it_was:
+        return step
+    return replace(step, outcome=replace(step.outcome, reason=f"{other} does it instead", kind="not needed"))
 
 
 def depending(conversion: Conversion) -> list[str]:

@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 
 from transformer.conversion.result import Applied, Conversion, Skipped, Step
 from transformer.conversion.together import ONE_FILE
-from transformer.conversion.told import Left, counts, depending, in_general, left_as_it_was
+from transformer.conversion.told import Left, as_told, counts, depending, in_general, left_as_it_was
 from transformer.diff.blame import Origin, blame
 from transformer.diff.compare import Departure, Diff, Row, Stats, compare
 from transformer.diff.folding import Fold, fold
@@ -95,6 +95,8 @@ class StepView:
     reason: str
     left_out: str
     """Why it was not applied, in two words; empty if it was."""
+    is_left: bool
+    """Whether it might have been applied, but left the script as it was; no other transform does the same here."""
     places: tuple[Excerpt, ...]
     """The lines of the original that the reason mentions."""
     costs: str
@@ -103,11 +105,6 @@ class StepView:
     lines_before: int
     lines_after: int
     segments: tuple[Segment, ...]
-
-    @property
-    def is_left(self) -> bool:
-        """Whether the transform might have been applied, but left the script as it was."""
-        return isinstance(self.step.outcome, Skipped) and self.step.outcome.left_as_it_was
 
     @property
     def id(self) -> str:
@@ -214,20 +211,20 @@ def _step_views(conversion: Conversion, table: _LineTable) -> list[StepView]:
     told = {chapter.name: chapter for chapter in chapters(conversion)}
     views = []
     for step in conversion.steps:
-        chapter = told.get(step.transform.name)
+        chapter, outcome = told.get(step.transform.name), as_told(conversion, step).outcome
+        skipped = outcome if isinstance(outcome, Skipped) else None
+        is_left = skipped is not None and skipped.left_as_it_was
+        reason = skipped.reason if skipped is not None else ""
         views.append(
             StepView(
                 step=step,
                 number=chapter.number if chapter else None,
                 stats=chapter.diff.stats if chapter else None,
-                reason=step.outcome.reason if isinstance(step.outcome, Skipped) else "",
-                left_out=_left_out(step),
-                places=tuple(excerpts(conversion.original, step.outcome.reason))
-                if isinstance(step.outcome, Skipped) and step.outcome.left_as_it_was
-                else (),
-                costs=in_general(step.transform.costs)
-                if isinstance(step.outcome, Skipped) and step.outcome.left_as_it_was
-                else "",
+                reason=reason,
+                left_out=skipped.kind if skipped is not None else "",
+                is_left=is_left,
+                places=tuple(excerpts(conversion.original, reason)) if is_left else (),
+                costs=in_general(step.transform.costs) if is_left else "",
                 notes=chapter.notes if chapter else (),
                 lines_before=len(outline(step.before).lines),
                 lines_after=len(outline(step.after).lines),
@@ -241,11 +238,6 @@ def _as_told(view: StepView, told: Mapping[str, Left]) -> StepView:
     """A transform with the one reason that is told of it, and of those that do the same in another way."""
     one = told.get(view.step.transform.name)
     return view if one is None else replace(view, reason=one.reason, places=one.places, costs=one.costs)
-
-
-def _left_out(step: Step) -> str:
-    """Why a transform did not apply, in two words."""
-    return step.outcome.kind if isinstance(step.outcome, Skipped) else ""
 
 
 def _is_unasked(step: Step) -> bool:

@@ -176,8 +176,12 @@ def warmed(found: Warm) -> str:
     what = "steps" if found.steps else "iterations"
     speed = f"{found.per_second:,.0f}" if found.per_second >= 10 else f"{found.per_second:.2g}"
     rate = f"{speed} {what} per second from then on (a rate that the script prints counts both)"
-    what = "more was compiled until" if found.again else "compiled after"
-    return f"{what} {_seconds(found.after)}; {rate}"
+    what = "more was compiled" if found.again else "compiled"
+    return f"{what} {_seconds(found.after)} after the start; {rate}"
+
+
+CLEARLY = 1.15
+"""What two runs must differ by to be told apart: single runs on a machine that does other things vary by a tenth."""
 
 
 def after(measured: Measured, eager: Measured | None) -> str:
@@ -185,13 +189,15 @@ def after(measured: Measured, eager: Measured | None) -> str:
     iterations = measured.iterations + 1  # the last one's end is not seen
     took = measured.warmup + iterations * measured.per_iteration
     done = (
-        f"{_amount(iterations, measured.steps)} in {_seconds(took)}, of which {_seconds(measured.warmup)} starting "
-        f"and compiling{_speed(measured)}"
+        f"{_amount(iterations, measured.steps)} in {_seconds(took)}; starting and compiling cost "
+        f"{_seconds(measured.warmup)} of it{_speed(measured)}"
     )
     if eager is not None:
         other = eager.warmup + iterations * eager.per_iteration
         verdict = "has paid off" if took < other else "has not paid off"
-        return f"compiling {verdict}: {done}; --eager takes about {_seconds(other)}, by an earlier run"
+        if max(took, other) < CLEARLY * min(took, other):
+            verdict = "made no clear difference"
+        return f"compiling {verdict}: {done}; --eager takes about {_seconds(other)}, by one earlier run"
     return f"{done}; to see whether compiling pays, run it once with --eager"
 
 
