@@ -30,7 +30,8 @@ def test_the_option_is_set_for_all_and_the_burn_in_ends_behind_the_first_update(
     assert task.length.burnin == 502 + 7  # the first update is in the turn of step 501
 
 
-@pytest.mark.parametrize("starts", [40, pytest.param(90, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("starts", [40, 90])
 def test_where_it_is_soon_the_arguments_stay(starts: int) -> None:
     args = ("--no-cuda", "--learning-starts", str(starts))
     task = past_warm_up(Task([Contender("original", Run(TWIN, args))]), None)

@@ -45,6 +45,7 @@ def test_colors_of_processes(
     in_a_process(command, variables, options, colored)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("variables", "colored"), [({}, False), ({"FORCE_COLOR": "1"}, True)])
 def test_colors_of_a_process(variables: dict[str, str], colored: bool) -> None:
     in_a_process(("advise",), variables, (), colored)

@@ -152,6 +152,7 @@ class TestWithoutACache:
         stubbed.variables["TMPDIR"] = str(stubbed.folder / "temporary")
         return stubbed.write(quick("print(sys.argv)\nsys.exit(9)"))
 
+    @pytest.mark.slow
     def test_where_its_folder_cannot_be_made(self, stubbed: Runner, script: Path) -> None:
         stubbed.cache.parent.write_bytes(b"")  # a file in the folder's place
         self.trains(stubbed, script, "Not a directory")

@@ -7,6 +7,7 @@ may hold other parts, so `functions="def rollout():\\n    <rollout>"` moves the 
 import re
 import textwrap
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 QUICK_COMPILE = Path(__file__).with_name("quick_compile.py")
@@ -278,12 +279,22 @@ def script(parts: Mapping[str, str] | None = None, *, spare: bool = False) -> st
     return text
 
 
+@cache
+def _block(text: str) -> str:
+    """A part as lines of its own."""
+    text = textwrap.dedent(text).removeprefix("\n")
+    return text if not text or text.endswith("\n") else f"{text}\n"
+
+
+@cache
+def _indented(text: str, by: str) -> str:
+    return textwrap.indent(text, by)
+
+
 def _filled(text: str, parts: Mapping[str, str], used: set[str]) -> str:
     def part(marker: re.Match[str]) -> str:
         used.add(marker["name"])
-        text = textwrap.dedent(parts[marker["name"]]).removeprefix("\n")
-        if text and not text.endswith("\n"):
-            text += "\n"
-        return textwrap.indent(_filled(text, parts, used), marker["indent"])
+        text = _block(parts[marker["name"]])
+        return _indented(_filled(text, parts, used) if "<" in text else text, marker["indent"])
 
     return re.sub(r"^(?P<indent> *)<(?P<name>\w+)>\n", part, text, flags=re.MULTILINE)

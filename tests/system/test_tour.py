@@ -4,18 +4,19 @@ from pathlib import Path
 
 import pytest
 
-nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed")
-pytest.importorskip("ipykernel", reason="ipykernel is not installed")
-nbformat = pytest.importorskip("nbformat")
 TOUR = Path(__file__).parents[2] / "docs" / "tour.ipynb"
 
 
 def test_nothing_that_was_run_is_kept() -> None:
+    nbformat = pytest.importorskip("nbformat")
     assert not any(cell.get("outputs") for cell in nbformat.read(TOUR, 4).cells)
 
 
 @pytest.mark.slow
 def test_the_tour_runs(tmp_path: Path) -> None:
+    nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed")
+    pytest.importorskip("ipykernel", reason="ipykernel is not installed")
+    nbformat = pytest.importorskip("nbformat")
     notebook = nbformat.read(TOUR, 4)
     first = next(cell for cell in notebook.cells if cell.cell_type == "code")
     first.source = first.source.replace("Path.cwd().resolve()", f"Path({str(TOUR)!r})")

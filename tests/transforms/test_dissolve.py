@@ -157,6 +157,7 @@ def test_a_class_stays_where_as_much_applies_to_it() -> None:
     assert isinstance(converted(IN_METHODS).steps[0].outcome, Applied)
 
 
+@pytest.mark.slow
 def test_a_class_goes_where_its_update_is_one_graph_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
     conversion = converted(IN_METHODS)
     lost = ("dissolve", "one-graph")

@@ -364,7 +364,7 @@ def test_no_process_is_left_behind(number: signal.Signals, tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     ("trick", "action"),
-    [("kill", ACTION), (None, 'type("Actions", (), {"__getitem__": kill})()')],
+    [("kill", ACTION), pytest.param(None, 'type("Actions", (), {"__getitem__": kill})()', marks=pytest.mark.slow)],
     ids=["a worker sends infos", "a worker waits for actions"],
 )
 def test_trainer_is_killed_while(trick: str | None, action: str, tmp_path: Path) -> None:

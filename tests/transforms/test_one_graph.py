@@ -866,6 +866,7 @@ def test_an_object_that_keeps_what_a_minibatch_computed(line: str) -> None:
     assert "perhaps with a graph" in outcome.reason
 
 
+@pytest.mark.slow
 def test_a_result_whose_graph_was_freed() -> None:
     """Compiled, the result would hold what the step has changed: `modified by an inplace operation`."""
     clear, step = "                self.optimizer.zero_grad()\n", "                self.optimizer.step()\n"

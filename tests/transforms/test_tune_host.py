@@ -235,7 +235,7 @@ INDUCTORS = "import torch._inductor.config as config\nprint(config.cpp.vec_isa_o
 @pytest.mark.parametrize(
     ("own", "shown", "expected"),
     [
-        ({}, INDUCTORS, "True"),
+        pytest.param({}, INDUCTORS, "True", marks=pytest.mark.slow),
         pytest.param({"TORCHINDUCTOR_VEC_ISA_OK": "0"}, INDUCTORS, "False", marks=pytest.mark.slow),
         ({"TORCHINDUCTOR_VEC_ISA_OK": "0"}, "print(os.environ['TORCHINDUCTOR_VEC_ISA_OK'])", "0"),
     ],

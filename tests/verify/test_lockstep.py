@@ -463,6 +463,7 @@ def test_a_break_of_a_graph_is_told_with_its_line(tmp_path: Path) -> None:
     assert note.startswith(f"f() is compiled in 2 pieces, which is slower: its graph breaks on line {line};")
 
 
+@pytest.mark.slow
 def test_a_whole_graph_has_no_such_note(tmp_path: Path) -> None:
     whole = run(tmp_path, lambda obs: (obs * 2,), lambda f: torch.compile(f, backend="eager", dynamic=False))
     assert lockstep_check("compiled", whole).notes == ()

@@ -69,6 +69,7 @@ def figures(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[tuple[str, str, s
 Figures = dict[str, list[tuple[str, str, str]]]
 
 
+@pytest.mark.slow
 def test_every_plot_is_written(toy_recording: Recording, moved: Recording, tmp_path: Path, figures: Figures) -> None:
     original = dataclasses.replace(toy_recording, scalars=LOGGED)
     converted = dataclasses.replace(moved, scalars=LOGGED)

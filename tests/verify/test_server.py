@@ -50,6 +50,7 @@ def test_a_fork_does_what_a_process_does(run: Run, alone: Recording) -> None:
     assert forked.seconds < alone.seconds / 2  # since nothing was imported
 
 
+@pytest.mark.slow
 def test_a_runs_changes_end_with_it(run: Run, alone: Recording) -> None:
     with pytest.raises(RunFailed, match="NoneType"):
         record_run(beginning(run, "nn.Linear.forward = torch.optim.Adam = None"))
