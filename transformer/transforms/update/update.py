@@ -34,8 +34,9 @@ INFO = TransformInfo(
     ),
     safety=(
         "The same statements run in the same order, but that gradients cleared above the sampling are cleared below it "
-        "if nothing between may use them. Parameters and results follow from liveness. Results are detached: the "
-        "backward pass has freed their graph, and they are only read afterwards."
+        "if nothing between may use them. Parameters and results follow from liveness. Results are detached, also "
+        "in a dictionary, list or tuple that is made for them: the backward pass has freed their graph, and they are "
+        "only read afterwards."
     ),
     costs=(
         "The update is not compiled, which is most of the gain: let nothing jump out of a minibatch above "
