@@ -17,6 +17,7 @@ import fcntl
 import json
 import os
 import re
+import shutil
 import statistics
 import tempfile
 import textwrap
@@ -90,10 +91,14 @@ def lined_up(
     quiet = [a for a in wild_run.options(text) if a == "--no-capture-video"]
     run = wild_run.as_run(text, script)
     with tempfile.TemporaryDirectory() as folder, wild_run.environment(path, root, text, script, packages):
+        if run != text and script.together:  # the places to be timed are looked for in files as they are
+            root = Path(shutil.copytree(root, Path(folder, "mended"), ignore=shutil.ignore_patterns(".git")))
+            path = root / script.path
+            path.write_text(run, encoding="utf-8")
+            text = run
         output = Path(folder, path.name)
         output.write_text(wild_run.as_run(converted, script), encoding="utf-8")
         together = tuple(root / name for name in script.together)
-        # The places to be timed are looked for in the other files only if the script runs as it is
         source = None if run == text else run
         original = Run(path, (*args, *quiet), source, timeout=limit, together=together)
         yield line_up(original, output, (), rungs)
