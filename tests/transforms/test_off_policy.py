@@ -1089,13 +1089,15 @@ LOADED = {
         {COPIED: f"{COPIED}        self.critic_target.eval()\n"},
         {"self, n_obs, n_act": "self, n_obs, n_act, **options", MADE: MADE.replace("1)", "1, **vars(args))"),
          TAU: f"        self.__dict__.update(options)\n{TAU}        self.tau = 0.01\n"},
+        {"self, n_obs, n_act": "self, n_obs, n_act, **options", MADE: MADE.replace("1)", "1, **vars(args))"),
+         TAU: f"{TAU}        self.tau = 0.01\n        self.__dict__.update(options)\n"},
         LOADED,
         {COPIED: "        self.critic_target = Net(n_obs + n_act, 1, False)\n"
          "        self.critic_target.load_state_dict(self.critic.state_dict())\n"},
         {"<moves>": "\n        self.follow()", "    def act(self": f"    def follow(self):{MOVES}\n\n    def act(self"},
     ],
     ids=["a constant", "a parameter", "computed", "two at once", "a variable", "in evaluation", "others by text",
-         "loaded above", "made alike", "in a method"],
+         "perhaps by text", "loaded above", "made alike", "in a method"],
 )  # fmt: skip
 def test_target_networks_of_an_object(changes: dict[str, str]) -> None:
     outcome, source = moved_targets(changes)
@@ -1137,8 +1139,6 @@ def test_target_networks_of_an_object(changes: dict[str, str]) -> None:
         {COPIED: "        self.critic_target = copy.deepcopy(self.actor)\n"},
         {MADE: f"{MADE}    agent.critic_target = copy.deepcopy(agent.critic)\n"},
         {MADE: f"{MADE}    agent.__init__(3, 1)\n"},
-        {"self, n_obs, n_act": "self, n_obs, n_act, **options", MADE: MADE.replace("1)", "1, **vars(args))"),
-         TAU: f"{TAU}        self.tau = 0.01\n        self.__dict__.update(options)\n"},
         {MADE: f"{MADE}    vars(agent)['critic'] = agent.critic_target\n"},
         {TAU: TAU, "<moves>": MOVES.replace("self.tau", "TAU") + "\n        global TAU\n        TAU = 0.1",
          "class Walk": "TAU = 0.01\n\n\nclass Walk"},
