@@ -114,6 +114,8 @@ class Interpreter:
         """By frame and by node, the bodies of this file that may be run there."""
         self.escaped_to_others: set[Thing] = set()
         """What escaped to other unknown code than that of environments."""
+        self.stored_by_unknown: set[Thing] = set()
+        """What something unknown was made to hold, other than as the argument of a call."""
         self.lent: set[tuple[Frame, ast.AST, ast.AST]] = set()
         """Where functions of this file are given to torch or numpy, which may call them at any later call."""
         self.advanced: dict[Frame, dict[ast.AST, set[Thing]]] = {}
@@ -242,6 +244,8 @@ class Interpreter:
         things = frozenset(things)
         if not to_environments:
             self.escaped_to_others |= things
+        if not isinstance(node, ast.Call):
+            self.stored_by_unknown |= things
         new = things - self.heap.held.get((UNKNOWN, ITEMS), NOTHING)
         self.heap.put((UNKNOWN, ITEMS), [t for t in new if t.kind != "library" and t is not UNKNOWN], node)
 
