@@ -99,7 +99,7 @@ def _may_be_network(roles: Roles, owner: ast.expr, node: ast.expr) -> bool:
 def _is_there_already(roles: Roles, value: ast.expr) -> bool:
     """Whether a value may be a module or a parameter that was not made here, but found in a network."""
     world, made_here = roles.get(World), set(walk(value))
-    things = [*world.of(value), *(inner for thing in world.of(value) for inner in world.contents(thing))]
+    things = [*world.meant(value), *(inner for thing in world.meant(value) for inner in world.contents(thing))]
     return any(
         (thing.kind == "made" and thing.name == "torch")
         or (world.is_module_object(thing) and thing.node not in made_here)

@@ -554,7 +554,9 @@ class World:
         """What else holds things than one variable of the training scope; function parameters do not count."""
         for thing in sorted(things, key=in_order):
             if thing in self._code.stored_by_unknown:
-                return Held(self._heap.since[(UNKNOWN, ITEMS), thing], "something unknown may hold the same object")
+                return Held(
+                    self._heap.since.get(((UNKNOWN, ITEMS), thing)), "something unknown may hold the same object"
+                )
             for place in self._holders.get(thing, ()):
                 if isinstance(place, Variable):
                     parameter = isinstance(place.owner, (ast.FunctionDef, ast.Lambda)) and place.name in parameters(
