@@ -253,7 +253,7 @@ class World:
         """The effects of a call of a body, including all calls it makes."""
         if frame not in self._done_by:
             frames = self._frames_in(frame)
-            found = {e for f in frames for effects in self._code.effects.get(f, {}).values() for e in effects}
+            found = self._effects_of(frames)
             self._done_by[frame] = ()  # for a generator that advances itself
             things = {t for f in frames for advanced in self._code.advanced.get(f, {}).values() for t in advanced}
             self._done_by[frame] = self._with_unknown(found.union(*map(self._done_lazily, things)))
@@ -308,9 +308,12 @@ class World:
 
     def _done_in(self, frames: Iterable[Frame]) -> frozenset[Effect]:
         """The effects of bodies and of all that they run, but for those on what only calls by unknown code use."""
-        run = {f for frame in frames for f in self._frames_in(frame)}
-        done = {e for f in run for effects in self._code.effects.get(f, {}).values() for e in effects}
+        done = self._effects_of({f for frame in frames for f in self._frames_in(frame)})
         return frozenset(e for e in done if self._is_ours(e.variable or e.thing))
+
+    def _effects_of(self, frames: Iterable[Frame]) -> set[Effect]:
+        """The effects of bodies, without those of what they call."""
+        return {e for f in frames for effects in self._code.effects.get(f, {}).values() for e in effects}
 
     def _is_ours(self, what: Variable | Thing | None) -> bool:
         """Whether a variable or an object is not one of those that calls by unknown code make for themselves."""
@@ -363,8 +366,8 @@ class World:
             more = {f for called in self._code.calls.get(stack.pop(), {}).values() for f in called} - frames
             frames |= more
             stack += more
-        effects = (e for f in frames for found in self._code.effects.get(f, {}).values() for e in found)
-        if self._code.gave_up or not frames or any(effect.kind == "unknown" for effect in effects):
+        unknown = any(effect.kind == "unknown" for effect in self._effects_of(frames))
+        if self._code.gave_up or not frames or unknown:
             return None
         return frozenset(f.owner for f in frames)
 
