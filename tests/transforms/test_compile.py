@@ -44,9 +44,8 @@ def compiled(*functions: str, steady: bool = False, checks: str = CHECKS) -> str
 
 
 FINITE = """\
-# Compiled distributions check nothing, and would continue with parameters that are NaN
 if args.compile and not all(p.isfinite().all() for p in agent.parameters() if p.requires_grad):
-    raise ValueError("the parameters of agent are no longer finite")
+    raise ValueError("the parameters of agent are no longer finite; compiled distributions do not check")
 """
 CHECKED = f"{FINITE}\n<rollout>"
 NOTED = ("if agent becomes NaN, the script stops when the next rollout begins",)

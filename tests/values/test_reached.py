@@ -47,6 +47,11 @@ SCALED = (
 HARMLESS = "\n".join(f"if args.seed > {i}:\n    entropy = entropy * {i + 1}" for i in range(10))
 """Ten conditions; with each outcome, the loss reaches the same parameters."""
 
+TARGET = "\n".join(f"        if x.sum() > {i}:\n            return self.critic(x) * {i + 1}" for i in range(10))
+TARGET = f"{PARTS['agent']}\n    def target(self, x):\n{TARGET}\n        return self.critic(x)\n"
+"""A method with ten conditions, each of which returns another value."""
+SWITCHED = "with torch.no_grad():\n    with torch.enable_grad():\n        guess = agent.guess(b_obs[mb_inds]).mean()"
+
 SAME = "def same(x):\n    return x\n\n\ndef stopped(x):\n    return x.detach()\n\n\n"
 
 
@@ -105,6 +110,7 @@ MISSED = {
         minibatch(f"if iteration % 2:\n    with torch.no_grad():\n        v_loss = v_loss * 1\n{LOSS}"),
         "critic",
     ),
+    "with gradients inside no_grad": (minibatch(f"{SWITCHED}\n{LOSS} + guess.detach()", agent=HEAD), "guess"),
     "computed and never used": (minibatch(POLICY, optimizer=ADAMW), "critic"),
     "an option": (minibatch(f"{POLICY}\nif args.seed:\n    loss = loss + v_loss"), "critic"),
     "in a function": (minibatch("loss = total(pg_loss, v_loss, iteration > 2)", functions=TOTAL), "critic"),
@@ -204,6 +210,16 @@ NESTED = NESTED.replace("super().__init__()\n", f"super().__init__()\n{NET}")
         # The entropy is only logged; its parameters are those of the log-probabilities
         minibatch("loss = pg_loss + v_loss", report="print(iteration, entropy.mean().item())"),
         minibatch(f"{HARMLESS}\n{LOSS}"),
+        minibatch(
+            "with torch.no_grad():\n    wanted = agent.target(b_obs[mb_inds]) + agent.target(b_obs)\n"
+            f"{LOSS} + wanted.mean()",
+            agent=TARGET,
+        ),
+        minibatch(
+            f"wanted = agent.target(b_obs[mb_inds]) + agent.target(b_obs)\n{LOSS} + wanted.mean()",
+            agent=TARGET.replace("    def target", "    @torch.no_grad()\n    def target"),
+        ),
+        minibatch(f"with torch.no_grad():\n    with torch.enable_grad():\n        {LOSS}"),
         minibatch(f"{LOSS}\nlogs = entropy if args.seed else entropy"),
         minibatch(f"{POLICY} + nn.Softplus()(v_loss)"),
         minibatch(f"{POLICY} + v_loss.round()"),  # a gradient of zeros counts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
 from transformer.facts.torch_api import NO_GRAD
 from transformer.syntax.tree import Tree
@@ -15,22 +16,27 @@ def without_gradients(tree: Tree, node: ast.AST) -> bool:
 
     If the script calls `set_grad_enabled` other than in a `with`, nothing is known.
     """
-    if not all(isinstance(tree.parents[call], ast.withitem) for call in tree.called.get(SWITCH, ())):
-        return False
     for outer in tree.ancestors(node):
         switches: list[ast.expr] = getattr(outer, "decorator_list", [])
         if isinstance(outer, ast.With):
             switches = [item.context_expr for item in outer.items]
-        for switch in reversed(switches):  # the innermost one is last
-            off = _switches_off(tree, switch)
-            if off is not None:
-                return off
+        off = disabled(tree, switches)
+        if off is not None:
+            return off
         if isinstance(outer, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             return False  # it runs where it is called
     return False
 
 
-def _switches_off(tree: Tree, expr: ast.expr) -> bool | None:
+def disabled(tree: Tree, switches: Sequence[ast.expr]) -> bool | None:
+    """Whether contexts or decorators disable gradients; None if none of them sets the mode."""
+    chosen = [off for off in (switches_off(tree, s) for s in switches) if off is not None]
+    if chosen and not all(isinstance(tree.parents[call], ast.withitem) for call in tree.called.get(SWITCH, ())):
+        return False
+    return chosen[-1] if chosen else None  # the last is the innermost
+
+
+def switches_off(tree: Tree, expr: ast.expr) -> bool | None:
     """Whether a context or a decorator disables gradients; None if it does not change the mode."""
     called = expr.func if isinstance(expr, ast.Call) else expr
     name = tree.qualified(called) or ""

@@ -15,10 +15,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from transformer.dataflow.access import scope_access
-from transformer.dataflow.grad_mode import without_gradients
+from transformer.dataflow.grad_mode import disabled, switches_off
 from transformer.facts.libraries import module_methods
 from transformer.facts.python import ACCESS, builtin_names
-from transformer.facts.torch_api import MADE, OF, attributes, holders, names
+from transformer.facts.torch_api import MADE, OF, attributes, holders, names, of_optimizers
 from transformer.recognition.optimizers import Optimizer
 from transformer.recognition.roles import Roles
 from transformer.syntax.options import holds_options
@@ -68,6 +68,8 @@ _NUMBERS = (
     attributes(memory="number") | attributes(memory="shared", graph=False) | module_methods(sets="mode", attribute=True)
 )
 _SPREADING = builtin_names(gives="of contents", calls=("", "key", "first of two"), pairs=False)
+_USES = of_optimizers("stepping") | attributes(method="runs")
+"""Methods that compute, clear or use gradients."""
 _HOST = builtin_names(gives="nothing") | ACCESS
 
 
@@ -300,7 +302,7 @@ class _Way:
             if roles.is_step(c) and self._last is not None and c.lineno > self._last.lineno
         ]
         self._read = {unparse(n) for n in walk(update) if isinstance(getattr(n, "ctx", None), ast.Load)}
-        self._off = 0
+        self._off = False
         self._parts: list[list[_Value]] = [[]]
         """The values of the parts of each expression that is being evaluated."""
 
@@ -511,12 +513,12 @@ class _Way:
         self._follow_block(frame, loop.orelse, depth)
 
     def _with(self, frame: _Frame, block: ast.With, depth: int) -> None:
-        off = without_gradients(self._tree, block.body[0]) if block.body else False
-        self._off += off
+        before, off = self._off, disabled(self._tree, [item.context_expr for item in block.items])
+        self._off = before if off is None else off
         try:
             self._follow_block(frame, block.body, depth)
         finally:
-            self._off -= off
+            self._off = before
 
     def _holds(self, frame: _Frame, test: ast.expr, depth: int) -> bool:
         """The value of a condition on this path."""
@@ -1138,19 +1140,34 @@ class _Way:
             values[name] = owner if is_owner and owner is not None else self._value(frame, value, depth)
         for name, value in bound.defaults.items():
             values[name] = self._value(frame, value, depth) if isinstance(value, ast.Constant) else PLAIN
-        off = without_gradients(self._tree, function.body[0]) and not isinstance(function.body[0], ast.With)
+        before, off = self._off, disabled(self._tree, function.decorator_list)
+        self._off = before if off is None else off
         key = f"{frame.key}{call.lineno}:{call.col_offset}/"
         inner = _Frame(function, key, values, scope_access(function.body).binds)
-        self._off += off
         try:
             self._follow_block(inner, function.body, depth + 1)
         except _Return as returned:
             return returned.value
         except _LeaveLoop:
             raise _Unknown(f"{function.name}() leaves a loop that it did not enter") from None
+        except _Fork:
+            if self._off and self._only_computes(function, call):
+                return PLAIN  # the same on every path
+            raise
         finally:
-            self._off -= off
+            self._off = before
         return NONE
+
+    def _only_computes(self, function: ast.FunctionDef, call: ast.Call) -> bool:
+        """Whether a call returns neither networks nor what holds them, and computes, clears and uses no gradients."""
+        world = self._roles.get(World)
+        found = world.reach(world.of(call))
+        if not world.is_known(found) or any(map(world.is_module_object, found)):
+            return False
+        return not any(
+            last_written(n) in _USES or (isinstance(n, ast.expr) and switches_off(self._tree, n) is False)
+            for n in self._roles.reached([function])
+        )
 
 
 @dataclass(frozen=True)
