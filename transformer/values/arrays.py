@@ -95,7 +95,7 @@ class KnownArrays:
                     yield "array" if name in self._observed(target, value) else None
 
     def _observed(self, target: ast.expr, value: ast.expr) -> list[str]:
-        """The targets that receive what an environment returns, except the infos."""
+        """The targets that receive an environment's results, except the infos."""
         if not isinstance(target, ast.Tuple) or not self._is_observed(value):
             return []
         return [ast.unparse(element) for element in target.elts[:-1]]
@@ -142,12 +142,12 @@ class KnownArrays:
 
 
 def computes_with_arrays(roles: Roles, loop: ast.For) -> bool:
-    """Whether a loop reads and writes, by its index, only numpy's arrays and lists of numbers, and reads no tensor."""
+    """Whether a loop indexes only numpy arrays and lists of numbers by its variable, and reads no tensor."""
     world, index = roles.get(World), names_in([loop.target])
     nodes = [n for s in loop.body for n in walk(s) if isinstance(n, (ast.Name, ast.Attribute, ast.Subscript))]
     rows = [n.value for n in nodes if isinstance(n, ast.Subscript) and names_in([n.slice]) & index]
     known_arrays = roles.get(KnownArrays)
-    if not rows or any(known_arrays.kind(row) == "tensor" for row in rows):  # which World need not be asked
+    if not rows or any(known_arrays.kind(row) == "tensor" for row in rows):  # decided without World
         return False
     held = [thing for row in rows for thing in world.of(row)]
     held += [part for thing in held for part in world.contents(thing)]

@@ -10,14 +10,14 @@ from transformer.values.networks.results import Place, Results, place_of
 from transformer.values.tensors import Tensors, values
 
 SAME_DTYPE = names("tensor", dtype="kept") - names("tensor", rows="broadcast")
-"""Methods whose result's dtype depends on no other tensor, except through an argument."""
+"""Methods whose result's dtype depends on no other tensor than an argument."""
 NEW = functions("torch", dtype="default")
 GIVEN = functions("torch", dtype="given")
-"""Functions whose result has the dtype of the given values, unless one is named."""
+"""Functions whose result has the dtype of the given values unless a dtype is given."""
 
 
 class Dtypes:
-    """Proves that expressions are float32 at their place."""
+    """Proves that expressions are float32 where they are evaluated."""
 
     def __init__(self, roles: Roles) -> None:
         self._roles = roles
@@ -26,7 +26,7 @@ class Dtypes:
         self._networks_are_float32 = roles.history.other_precision is None
 
     def float32(self, node: ast.expr) -> bool:
-        """Whether an expression of the script is a float32 tensor at its place."""
+        """Whether an expression of the script is a float32 tensor where it is evaluated."""
         return self._float32(node, self._roles.tree.statement(node))
 
     def _float32(self, node: ast.expr, stmt: ast.stmt, place: Place = (None, 1)) -> bool:
@@ -35,7 +35,7 @@ class Dtypes:
             return bool(bindings) and all(b is not None and self._is_bound_to_float32(node.id, b) for b in bindings)
         if isinstance(node, ast.BinOp):
             sides = (node.left, node.right)
-            if isinstance(node.op, ast.MatMult):  # a product may be computed in another precision, as a network's are
+            if isinstance(node.op, ast.MatMult):  # a product may be computed in another precision, like a network's
                 return False
             return any(self._float32(s, stmt) for s in sides) and all(self._float32_or_number(s, stmt) for s in sides)
         if isinstance(node, ast.UnaryOp):
@@ -100,7 +100,7 @@ class Dtypes:
 
 
 def _is_filled_with_float(call: ast.Call) -> bool:
-    """Whether `torch.full(size, 0.5)` fills with a float; with an integer the result would be integers."""
+    """Whether `torch.full(size, 0.5)` fills with a float; filled with an integer, the result has integers."""
     fill = call.args[1:2] or [k.value for k in call.keywords if k.arg == "fill_value"]
     number = fill[0].operand if fill and isinstance(fill[0], ast.UnaryOp) else fill[0] if fill else None
     return isinstance(number, ast.Constant) and isinstance(number.value, float)

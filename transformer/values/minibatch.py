@@ -15,7 +15,7 @@ from transformer.values.tensors import Tensors
 
 
 def makes_sampler(tree: Tree, node: ast.AST, kind: str) -> bool:
-    """Whether a node is a call that makes a sampler of torch. BatchSampler gives lists of indices."""
+    """Whether a node is a call that makes a torch sampler. BatchSampler yields lists of indices."""
     name = (tree.qualified(node.func) or "") if isinstance(node, ast.Call) else ""
     return name.startswith("torch.utils.data.") and name.endswith(f".{kind}")
 
@@ -32,7 +32,7 @@ def first_computation(roles: Roles) -> int | None:
 
 
 def last_step(roles: Roles) -> int | None:
-    """The index of the last statement that steps an optimizer, or of a following one that clears gradients; None if
+    """The index of the last statement that steps an optimizer, or that clears gradients after it; None if there is
     none."""
     body = roles.minibatch_loop.body
     steps = [i for i, s in enumerate(body) if any(n in roles.optimizer_steps for n in walk(s))]
@@ -76,7 +76,7 @@ def _makes_loss(tree: Tree, body: Sequence[ast.stmt], computing: Set[int]) -> se
 
 
 def _may_compute(tree: Tree, call: ast.Call) -> bool:
-    """Whether a call may return tensors with a graph: not a call of a builtin, of numpy, or of `random`."""
+    """Whether a call may return tensors with a graph: it is not of a builtin, numpy or `random`."""
     module = (tree.qualified(call.func) or "").partition(".")[0]
     return module not in ("numpy", "random") and not (
         isinstance(call.func, ast.Name) and hasattr(builtins, call.func.id)
@@ -97,7 +97,7 @@ def _calls_network(roles: Roles, stmt: ast.stmt) -> bool:
 
 
 def _holds_one(call: str, paths: Set[str]) -> bool:
-    """Whether one of some paths is a part of the object whose method is called."""
+    """Whether the method's object contains one of some paths."""
     owner = call.rpartition(".")[0]
     return bool(owner) and any(path.startswith(f"{owner}.") for path in paths)
 

@@ -13,13 +13,14 @@ from transformer.values.replay import is_steady
 
 
 class Unshown(Exception):
-    """Nothing above the training loop tells the sizes."""
+    """Nothing above the training loop determines the sizes."""
 
 
 def evenness(roles: Roles, update: Function) -> str:
     """The condition under which all minibatches have the same size, in names bound above the training loop.
 
-    It is empty if they always do: the loops around update() set none of its arguments, or only such of one size.
+    The condition is empty if they always do: the loops around update() set none of its arguments, or only arguments of
+    fixed size.
 
     Raises:
         Unshown: the minibatches are cut in a way whose sizes are not known.
@@ -72,7 +73,7 @@ def _is_whole_number_of(whole: ast.expr, size: ast.expr) -> bool:
 
 
 def _length(roles: Roles, whole: ast.expr) -> ast.expr:
-    """The number of indices that are cut.
+    """The number of indices before they are cut into minibatches.
 
     Raises:
         Unshown: it is not a permutation or a range of a number of indices.
@@ -91,7 +92,7 @@ def _length(roles: Roles, whole: ast.expr) -> ast.expr:
 
 
 class _Above(ast.NodeTransformer):
-    """Substitutes the values of names that the training loop binds; a part that is no number is not known."""
+    """Substitutes the values of names that the training loop binds, and rejects parts that are not numbers."""
 
     def __init__(self, roles: Roles) -> None:
         self._roles = roles
@@ -101,7 +102,7 @@ class _Above(ast.NodeTransformer):
         """Visit a part of a number.
 
         Raises:
-            Unshown: it may be something else, or another number when it is computed again.
+            Unshown: it may be something else than a number, or another number when it is computed again.
         """
         if isinstance(node, ast.Call):
             if unparse(node.func) not in ("int", "max", "min") or node.keywords:

@@ -27,13 +27,13 @@ class LibraryBuffer:
     call: ast.Call
     """The call that makes it."""
     samples: tuple[ast.Call, ...]
-    """Where it is sampled."""
+    """The calls that sample from it."""
     used: ast.Name | None
-    """A use that may depend on its device; None if there is none."""
+    """A use that may depend on the buffer's device; None if there is none."""
 
     @property
     def device(self) -> ast.expr | None:
-        """The argument for the device of its samples; None if there is none, or it is not explicit."""
+        """The argument for the device of the samples; None if it is omitted or not explicit."""
         if any(isinstance(a, ast.Starred) for a in self.call.args) or any(k.arg is None for k in self.call.keywords):
             return None
         named = [k.value for k in self.call.keywords if k.arg == "device"]
@@ -47,7 +47,7 @@ def library_buffer(roles: Roles) -> LibraryBuffer | None:
     if name is None or not isinstance(call, ast.Call) or not tree.calls(call, *LIBRARY):
         return None
     if root(call.func) in tree.bound | tree.classes.keys():
-        return None  # another class of this name
+        return None  # another class with this name
     uses = [n for n in tree.of(ast.Name) if n.id == name and isinstance(n.ctx, ast.Load)]
     outer = [tree.parents[n] for n in uses]
     known = [isinstance(o, ast.Attribute) and o.attr in USED and isinstance(o.ctx, ast.Load) for o in outer]
@@ -59,10 +59,9 @@ def library_buffer(roles: Roles) -> LibraryBuffer | None:
 
 
 def is_steady(roles: Roles, name: str, call: ast.stmt, captured: Collection[str] = ()) -> bool:
-    """Whether a name always holds tensors of the same shapes when a statement is reached, or a number that never
-    changes.
+    """Whether a name holds tensors of fixed shapes, or a number that never changes, whenever a statement is reached.
 
-    A number may replace a tensor under a condition that never changes.
+    It may hold a number on one side of a condition that never changes, and a tensor on the other.
 
     Args:
         roles: the script.
@@ -125,7 +124,7 @@ def _has_fixed_shape(roles: Roles, value: ast.expr) -> bool:
 
 
 def _exclude(roles: Roles, one: ast.stmt, other: ast.stmt) -> bool:
-    """Whether two statements are in different branches of a condition that never changes."""
+    """Whether two statements are in opposite branches of a condition that never changes."""
     for test, side in _conditions(roles, one):
         for same, its_side in _conditions(roles, other):
             if ast.unparse(test) == ast.unparse(same) and side != its_side:
@@ -140,6 +139,6 @@ def _never_changes(roles: Roles, value: ast.expr) -> bool:
 
 
 def _conditions(roles: Roles, stmt: ast.stmt) -> list[tuple[ast.expr, bool]]:
-    """The conditions around a statement, each with the value that it has there."""
+    """The conditions around a statement, each with its value there."""
     outer = [n for n in roles.tree.ancestors(stmt) if isinstance(n, ast.If)]
     return [(n.test, any(s is stmt for s in statements(n.body))) for n in outer]

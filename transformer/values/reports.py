@@ -1,4 +1,4 @@
-"""Which calls only print or log, judged by what made their object rather than by the name of their method."""
+"""Which calls only print or log, judged by what made their object rather than by the method's name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def is_report(tree: Tree, node: ast.AST) -> bool:
 
 
 def is_in_report(tree: Tree, node: ast.AST) -> bool:
-    """Whether a node is a part of what is printed, logged, or given to a logging library."""
+    """Whether a node is part of something printed, logged or passed to a logging library."""
     calls = (outer for outer in tree.ancestors(node) if isinstance(outer, ast.Call))
     return any(is_report(tree, call) or role(tree.qualified(call.func) or "") == "reports" for call in calls)
 
@@ -30,7 +30,7 @@ def is_in_report(tree: Tree, node: ast.AST) -> bool:
 def is_logger(tree: Tree, node: ast.expr, depth: int = DEEP) -> bool:
     """Whether an expression is known to be None or an object of a logging library with its original methods.
 
-    A name or an attribute is looked for in the whole file, in any scope.
+    A name or an attribute is looked up in the whole file, in all scopes.
     """
     if depth == 0 or _replaces_methods(tree):
         return False

@@ -23,7 +23,7 @@ SAME_SHAPE = methods(rows="element")
 
 
 class Shapes:
-    """Ranks and first sizes of expressions, each at its place; None if unknown."""
+    """Ranks and first sizes of expressions where they are evaluated; None if unknown."""
 
     def __init__(self, roles: Roles) -> None:
         self._roles, self._tree = roles, roles.tree
@@ -40,7 +40,7 @@ class Shapes:
         return self._rows(node, self._tree.statement(node))
 
     def spelled(self, node: ast.expr) -> str:
-        """The text of a number of rows, in the names of the training scope if known."""
+        """A number of rows as text, in names of the training scope if possible."""
         return self._spelled(node, self._tree.statement(node))
 
     def _spelled(self, node: ast.expr, stmt: ast.stmt) -> str:
@@ -62,7 +62,7 @@ class Shapes:
         return self._foreign(node, stmt)
 
     def _foreign(self, node: ast.expr, stmt: ast.stmt) -> str:
-        """A text for an unresolved expression that equals no text of another scope."""
+        """The text of an unresolved expression, distinct from equal text in another scope."""
         helper = self._tensors.helper_at(stmt)
         if helper is None or isinstance(node, ast.Constant):
             return self._roles.spelled(node)
@@ -78,7 +78,7 @@ class Shapes:
         if isinstance(node, ast.BinOp):
             ranks = [self._rank(n, stmt) for n in (node.left, node.right) if self._tensors.tensor_at(n, stmt)]
             found = max(r for r in ranks if r is not None) if ranks and None not in ranks else None
-            # What is not known may have more dimensions than one number
+            # An unknown operand may have more dimensions than a number
             alone = len(ranks) == 2 or any(map(self._roles.get(World).are_numbers, (node.left, node.right)))
             return found if found or alone else None
         if isinstance(node, ast.UnaryOp):
@@ -126,7 +126,7 @@ class Shapes:
         return None
 
     def _leading_sizes(self, node: ast.expr, stmt: ast.stmt) -> tuple[list[str], bool] | None:
-        """The sizes that an allocation or a storage entry begins with, and whether these are all."""
+        """The sizes that start an allocation or a storage entry, and whether these are all."""
         facts = self._roles.history
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == facts.storage:
             key = node.slice.value if isinstance(node.slice, ast.Constant) else None
@@ -143,8 +143,7 @@ class Shapes:
         return above and self._roles.changed_by_training(call) is not None
 
     def _making(self, name: str, stmt: ast.stmt) -> set[ast.stmt | None]:
-        """The bindings of a name; if it is changed in place, which keeps its shape, the bindings of the changed
-        value."""
+        """The bindings of a name. If one changes it in place, which keeps the shape, those of the changed value."""
         found: set[ast.stmt | None] = set()
         new = set(self._tensors.bindings(name, stmt))
         while new:
@@ -154,7 +153,7 @@ class Shapes:
         return {b for b in found if not isinstance(b, ast.AugAssign)}
 
     def _common(self, name: str, stmt: ast.stmt, of: Callable[[ast.expr, ast.stmt], T | None]) -> T | None:
-        """The answer on which all bindings of a name agree."""
+        """The answer that all bindings of a name agree on; None if they differ."""
         found: set[T | None] = set()
         for binding in self._tensors.bindings(name, stmt):
             if binding is None and self._is_unset(name, stmt):
@@ -202,7 +201,7 @@ class Shapes:
         return list(sizes) if plain and self._tensors.tensor_at(call, stmt) else []
 
     def _reduces_all(self, call: ast.Call, stmt: ast.stmt) -> bool:
-        """Whether a call makes one number of all elements: `x.mean()`, `torch.sum(x)`, `F.mse_loss(x, y)`."""
+        """Whether a call reduces all elements to one number: `x.mean()`, `torch.sum(x)`, `F.mse_loss(x, y)`."""
         if call.keywords or any(isinstance(a, ast.Starred) for a in call.args):
             return False
         called = self._tree.qualified(call.func) or loss_called(self._tree, call.func, as_made=True)
@@ -238,7 +237,7 @@ def whose_rows(node: ast.expr) -> ast.expr | None:
 
 
 def _is_first(stmt: ast.Assign, name: str) -> bool:
-    """Whether a name is the first of those that a value is unpacked into."""
+    """Whether a name is the first of several that a value is unpacked into."""
     return any(
         isinstance(t, (ast.Tuple, ast.List)) and t.elts and isinstance(t.elts[0], ast.Name) and t.elts[0].id == name
         for t in stmt.targets

@@ -13,8 +13,8 @@ from transformer.values.tensors import Tensors
 def find_tensor_env(roles: Roles) -> str | None:
     """The environment, as written, if its steps take and return tensors; None if that is not certain.
 
-    It is certain if the environment is stepped with a network's tensor as it is, and its observations go, as they are,
-    into a network and into a torch buffer, which accepts no array.
+    It is certain if it is stepped with a network's unmodified tensor, and its unmodified observations go into a network
+    and into a torch buffer, which does not accept arrays.
     """
     step = roles.phases.env_step
     if roles.kind == "update":

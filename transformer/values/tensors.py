@@ -1,6 +1,6 @@
 """Which expressions of the training scope are torch tensors, by their reaching definitions.
 
-An expression that is not shown to be a tensor is not one, so a transform that needs one does not apply.
+An expression counts as a tensor only if it is shown to be one, so a transform that needs one may not apply.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ NETWORK_METHODS = OF_MODULE
 """Methods of a network that do not compute with it."""
 
 CASTS = names("tensor", dtype="cast") - names("array")
-"""Methods that neither numbers nor numpy arrays have: a computed value cast so is a tensor, or the script's own."""
+"""Methods that neither numbers nor numpy arrays have; a cast value is a tensor, or an object of the script's own."""
 
 NESTED = 4
-"""The maximum depth of calls whose arguments are results of calls."""
+"""The maximum depth of nested calls in arguments."""
 
 
 class Tensors:
-    """Whether expressions of the training scope are tensors, each at its place."""
+    """Whether expressions of the training scope are tensors where they are evaluated."""
 
     def __init__(self, roles: Roles) -> None:
         self._roles, self._tree = roles, roles.tree
         self._passed: dict[ast.stmt, ast.stmt] = {
             a: helper.stmt for helper in roles.called_once.values() for a in helper.given.values()
         }
-        """The arguments of helper calls, and the statement that evaluates each."""
+        """The arguments of helper calls, each with the statement that evaluates it."""
         self._known: dict[tuple[str, ast.stmt], bool] = {}
         self._entered: list[ast.FunctionDef] = []
         facts = roles.history
@@ -46,7 +46,7 @@ class Tensors:
         self._functions = {f.name: f for f in facts.functions.values()}
 
     def tensor(self, node: ast.expr) -> bool:
-        """Whether an expression of the script is a tensor at its place."""
+        """Whether an expression of the script is a tensor where it is evaluated."""
         return self._tensor(node, self._tree.statement(node))
 
     def tensor_at(self, node: ast.expr, stmt: ast.stmt) -> bool:
@@ -98,8 +98,7 @@ class Tensors:
         )
 
     def bindings(self, name: str, stmt: ast.stmt) -> Bindings:
-        """The definitions of a name that may reach `stmt`; the result of a helper's call counts as assigned in the
-        helper."""
+        """The definitions of a name that may reach `stmt`; a helper's result counts as assigned inside the helper."""
         stmt = self._passed.get(stmt, stmt)
         helper = self.helper_at(stmt)
         if helper is None:
@@ -139,7 +138,7 @@ class Tensors:
         )
 
     def _is_extracted(self, name: str, value: ast.expr, *, tuples: bool = False) -> bool:
-        """Whether a value is a call of an extracted function that returns a tensor, or a tuple of them, as `name`."""
+        """Whether a value calls an extracted function whose result `name` is a tensor, or a tuple of tensors."""
         function = (
             self._functions.get(value.func.id)
             if isinstance(value, ast.Call) and isinstance(value.func, ast.Name)
@@ -163,13 +162,13 @@ class Tensors:
     def _binds_tensor(self, name: str, stmt: ast.stmt) -> bool:
         def holds() -> bool:
             found = list(values(stmt, name))
-            several = any if isinstance(stmt, ast.AugAssign) else all  # a tensor divided by a number is one
+            several = any if isinstance(stmt, ast.AugAssign) else all  # a tensor divided by a number is a tensor
             return bool(found) and several(self._yields(name, v, stmt) for v in found)
 
         return self._once(name, stmt, holds)
 
     def _yields(self, name: str, value: ast.expr, stmt: ast.stmt) -> bool:
-        """Whether a name becomes a tensor when a value is assigned, unpacked or iterated into it."""
+        """Whether a name becomes a tensor when a value is assigned to it, unpacked into it, or iterated over."""
         if isinstance(stmt, ast.For):
             if self._iterates_tensors(stmt, name, stmt):
                 return True
@@ -218,7 +217,7 @@ class Tensors:
         return isinstance(node, ast.Dict) and bool(node.values) and all(self._tensor(v, stmt) for v in node.values)
 
     def _only_tensors_enter(self, name: str) -> bool:
-        """Whether only tensors are ever written into the dicts of a name, and other code only reads them."""
+        """Whether only tensors are ever written into the dicts with a name, and other code only reads the dicts."""
         parents = self._tree.parents
         for node in self._tree.of(ast.Name):
             if node.id != name or not isinstance(node.ctx, ast.Load):
@@ -258,9 +257,9 @@ class Tensors:
         return call.func.attr == wanted and self._is_dict_of_tensors(call.func.value, stmt)
 
     def in_step(self, stmt: ast.stmt, part: str) -> bool:
-        """Whether a part of a step's result, given by the text of its target, is a tensor.
+        """Whether a part of a step's result is a tensor; the text of its target identifies it.
 
-        If the environment returns tensors, all parts are, except the infos, which come last.
+        If the environment returns tensors, every part is one except the infos, which come last.
         """
         targets = stmt.targets if isinstance(stmt, ast.Assign) else []
         parts = [ast.unparse(e) for t in targets if isinstance(t, ast.Tuple) for e in t.elts[:-1]]
@@ -329,7 +328,7 @@ class Tensors:
         )
 
     def _element(self, node: ast.Subscript, stmt: ast.stmt) -> bool:
-        """Whether `pair[0]` is a tensor, where the pair is a network's result or a tuple display."""
+        """Whether `pair[0]` is a tensor, for a pair that is a network's result or a tuple display."""
         if not (isinstance(node.value, ast.Name) and isinstance(node.slice, ast.Constant)):
             return False
         name, at = node.value.id, node.slice.value
@@ -365,14 +364,13 @@ class Tensors:
         if node.func.attr in OF["distribution"] and self.distributions(node.func.value, stmt):
             return True
         if node.func.attr == "type" and not (node.args or node.keywords):
-            return False  # a text
+            return False  # a string
         if node.func.attr in CASTS and isinstance(node.func.value, (ast.Compare, ast.BinOp)):
             return not self._tree.methods(node.func.attr)
         return node.func.attr not in HOST_METHODS and self._tensor(node.func.value, stmt)
 
     def distributions(self, node: ast.expr, stmt: ast.stmt) -> list[tuple[ast.Call, ast.stmt]]:
-        """The calls that may make the value of an expression at `stmt`, with their statements; none if others may make
-        it.
+        """The calls that may make the value of an expression at `stmt`, with their statements; none if others may.
 
         They call classes of torch.distributions, or networks that return distributions.
         """
@@ -421,7 +419,7 @@ def _is_empty(value: ast.expr) -> bool:
 def results_of(function: ast.FunctionDef, call: ast.Call) -> list[ast.expr]:
     """The values that a function returns, with a call's arguments substituted; None for each local variable.
 
-    Nothing if the arguments are passed in a way that is not understood, or if it may return no value.
+    Empty if the arguments cannot be matched to parameters, or if the function may return no value.
     """
     bound = bind_arguments(function, call)
     if bound is None or function.decorator_list:
@@ -448,7 +446,7 @@ class _Fill(ast.NodeTransformer):
 
 
 def _result(roles: Roles, stmt: ast.stmt, call: ast.Call, name: str) -> bool:
-    """Whether nothing suggests that the result of a network's call, bound to a name by a statement, is not a tensor."""
+    """Whether a network's result that a statement binds to a name is a tensor, as far as anything shows."""
     results = Results(roles, call)
     for target in stmt.targets if isinstance(stmt, ast.Assign) else []:
         if isinstance(target, ast.Name) and target.id == name:

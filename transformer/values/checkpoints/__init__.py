@@ -1,1 +1,1 @@
-"""What a checkpoint must hold: what lives across iterations and is not only read."""
+"""What a checkpoint must hold: everything that lives across iterations and is not only read."""

@@ -1,8 +1,8 @@
 """What lives across the iterations of the training loop, and how much of it a checkpoint can hold.
 
-The analysis visits every name that training reads and that is bound above the loop. Anything of unknown kind is an
-obstacle: a list of what would be lost is never complete, so the kinds that are saved, and those that may be forgotten,
-are listed instead.
+The analysis visits every name that training reads and that is bound above the loop. A list of what would be lost is
+never complete. So the analysis lists the kinds that are saved and those that may be forgotten; any other kind is an
+obstacle.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from transformer.values.reports import is_logger
 SCHEDULERS = "torch.optim.lr_scheduler."
 TENSORS = names("torch", memory="new", made=("of host", "on host"), draws=False) | names("torch", fills="like")
 ARRAYS = names("numpy", memory="new", rows="mixed", reduces=False)
-"""Functions of torch and numpy that make what does not change by itself."""
+"""Functions of numpy whose results change only if code writes to them; TENSORS are those of torch."""
 LISTS = builtin_names(makes=("container", "mapping"), calls="", varies=False)
 METHODS = NEW | VIEWS
 OBJECTS = ("object", "'object'", "str", "'O'")
 SAVED = attributes(settable=True) | module_methods(sets="mode", attribute=True)
-"""Attributes of parameters and networks that a checkpoint holds; gradients live for one iteration only."""
+"""Attributes of parameters and networks that a checkpoint holds, except gradients, which live for one iteration."""
 
 
 class Lasting:
@@ -52,15 +52,15 @@ class Lasting:
         self.numbers: dict[str, None] = {}
         """Counters and other numbers, with the bindings in the loop."""
         self.holders: dict[str, None] = {}
-        """Networks, optimizers, schedulers: what has a state_dict()."""
+        """Networks, optimizers and schedulers: objects with a state_dict()."""
         self.networks: dict[str, None] = {}
         """The networks among them."""
         self.tensors: dict[str, None] = {}
         """Tensors made above the loop: saved whole and loaded back in place."""
         self.arrays: dict[str, None] = {}
-        """Likewise for numpy arrays."""
+        """Numpy arrays made above the loop, treated in the same way."""
         self.lists: dict[str, None] = {}
-        """Lists and deques of numbers, saved and loaded in the same way."""
+        """Lists and deques of numbers, treated in the same way."""
         self.clocks: dict[str, ast.expr] = {}
         """Times read from a clock above the loop, with the call."""
         self.anew: dict[str, None] = {}
@@ -68,7 +68,7 @@ class Lasting:
         self.reported: dict[str, bool] = {}
         """Lists, deques and dicts that are only reported, and whether each is a dict: saved if they hold numbers."""
         self.obstacles: list[tuple[ast.AST, str]] = []
-        """What is of no known kind, and the reason."""
+        """What is of no known kind, with the reason."""
         self._unchanged = Unchanged(roles)
         for name in self._names_read:
             self._decide(name)
@@ -91,7 +91,7 @@ class Lasting:
             module = access_of(self._tree.root.body)
             read |= {n.id for n in nodes if isinstance(n, ast.Name) and is_read(n) and n.id in module}
         todo = list(read)
-        for name in todo:  # a function made above the loop holds what it was given, such as an optimizer's step
+        for name in todo:  # a function made above the loop holds its arguments, such as an optimizer's step
             for stmt, value in self._bound_outside_loop.get(name, []):
                 if value is None or self._is_function(value):
                     given = {n.id for n in walk(stmt) if isinstance(n, ast.Name) and is_read(n)} - read
@@ -122,7 +122,7 @@ class Lasting:
         if name in self._carried:
             return self._place_carried(name)
         if name in self._roles.variant:
-            return None  # each iteration binds it anew before it is read
+            return None  # each iteration binds it before reading it
         if name in self._environments:
             self.anew[name] = None
             return None
@@ -139,7 +139,7 @@ class Lasting:
         return None
 
     def _beside_state(self) -> Iterator[tuple[ast.AST, str]]:
-        """What networks of this file keep outside their state_dict(), unless it is shown to stay as it was made."""
+        """What networks of this file keep outside their state_dict(), unless it is shown never to change."""
         attributes = [n for n in self._tree.of(ast.Attribute) if isinstance(n.ctx, ast.Load)]
         for cls in self._tree.of(ast.ClassDef):
             if not self._roles.is_module(cls):
@@ -169,7 +169,7 @@ class Lasting:
                         yield stmt, f"{cls.name} keeps {unparse(stmt)}, which no state_dict() holds"
 
     def _kept_beside(self, node: ast.AST, own: str) -> Iterator[str]:
-        """The attribute outside the state_dict() that a node of a network's `__init__` sets, if it sets one."""
+        """The attribute outside the state_dict() that a node of a network's `__init__` sets, if any."""
         if isinstance(node, ast.Assign):
             for target, value in pairwise(node):
                 if isinstance(target, ast.Attribute) and unparse(target.value) == own:
@@ -197,7 +197,7 @@ class Lasting:
         return bool(returned) and all(r is not None and self._is_network(r) for r in returned)
 
     def _is_fixed(self, value: ast.expr) -> bool:
-        """Whether a value is immutable: a number, a text, a tuple of these, a function."""
+        """Whether a value is immutable: a number, a string, a tuple of these, a function."""
         if isinstance(value, (ast.Dict, ast.List, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)):
             return False
         if isinstance(value, ast.Tuple):
@@ -246,7 +246,7 @@ class Lasting:
 
     @cached_property
     def _carried(self) -> frozenset[str]:
-        """The names that the loop binds and whose value an iteration may take over from the one before."""
+        """The names that the loop binds and whose values may carry over from one iteration to the next."""
         loop, roles = self._roles.phases.loop, self._roles
         targets = access(loop.target).binds if isinstance(loop, ast.For) else frozenset()
         head = exposed(loop.body, roles.counted)
@@ -273,7 +273,7 @@ class Lasting:
         return next(s for s in statements(self._roles.outermost.body) if name in access(s).binds)
 
     def _bound_again(self, name: str) -> Iterator[tuple[bool, ast.expr | None]]:
-        """For each binding of a name in the loop: whether the rollout makes it, and the value if known."""
+        """For each binding of a name in the loop: whether it belongs to the rollout, and the value if known."""
         roles, phases = self._roles, self._roles.phases
         extracted = {f.name: f for f in roles.history.functions.values()}
         learn = phases.block.index(phases.learn)
@@ -299,7 +299,7 @@ class Lasting:
         return stmt is collect or collect in self._tree.ancestors(stmt)
 
     def _reads_only(self, value: ast.expr, name: str) -> bool:
-        """Whether a value is computed from nothing but the name's previous value, such as a move to another device."""
+        """Whether a value is computed only from the name's previous value, as when it moves to another device."""
         read = {n.id for n in walk(value) if isinstance(n, ast.Name)} - self._tree.imports.keys()
         return read <= {name, self._roles.device or name}
 
@@ -332,7 +332,7 @@ class Lasting:
 
     @cached_property
     def _environments(self) -> frozenset[str]:
-        """The names of what is stepped and of what an environment library makes."""
+        """The names of objects that are stepped, or made by an environment library."""
         others = {o.name for o in self._roles.optimizers}
         found = set()
         for node in self._roles.run_by_training:
@@ -351,8 +351,7 @@ class Lasting:
 
     @cached_property
     def may_be_known(self) -> bool:
-        """Whether the environments are gym's or gymnasium's own, and so may be of a kind whose state can be
-        restored."""
+        """Whether the environments are gym's or gymnasium's own, so that their state can perhaps be restored."""
         made = {self._tree.qualified(node.func) or "" for node in self._tree.of(ast.Call)}
         own = ("vector.SyncVectorEnv", "wrappers.NormalizeReward", "wrappers.NormalizeObservation")
         return any(f"{library}.{name}" in made for library in ("gym", "gymnasium") for name in own)
@@ -424,11 +423,11 @@ class Lasting:
         return None
 
     def _why_not_options(self, name: str, function: ast.FunctionDef) -> str | None:
-        """For a parameter of the training function: why it may be something other than the options."""
+        """Why a parameter of the training function may not be the options; None if it is known to be."""
         return None if holds_options(self._tree, ast.Name(name, ast.Load()), function) else f"{name} is passed in"
 
     def _unpacked(self, stmt: ast.stmt, unknown: str) -> str | None:
-        """For what is unpacked from a call: whether an earlier transform wrote the called function."""
+        """Why a checkpoint cannot restore a call's result; None if an earlier transform wrote the called function."""
         called = stmt.value if isinstance(stmt, ast.Assign) else None
         if isinstance(called, ast.Call) and isinstance(called.func, ast.Name):
             if called.func.id in self._roles.history.on_device or called.func.id == "traceable":
@@ -436,7 +435,7 @@ class Lasting:
         return unknown
 
     def _is_same_in_each_run(self, value: ast.expr) -> bool:
-        """Whether a value is made of options, sizes, numbers and texts, and so is the same in each run."""
+        """Whether a value is made of options, sizes, numbers and strings, so that it is the same in each run."""
         if isinstance(value, (ast.Constant, ast.JoinedStr, ast.Lambda)):
             return True
         if isinstance(value, (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Tuple, ast.Dict)):
@@ -480,7 +479,7 @@ class Lasting:
         return False
 
     def _is_network(self, value: ast.expr) -> bool:
-        """Whether a value is a module of torch, or of a class of the file that is derived from one."""
+        """Whether a value is a module of torch, or of a class of the file derived from one."""
         made = self._tree.constructor(value)
         if made is not None:
             return self._roles.is_module(self._tree.classes[unparse(made.func)])
@@ -490,7 +489,7 @@ class Lasting:
         )
 
     def _keeps_nothing(self, value: ast.expr) -> bool:
-        """Whether a value is an object of a plain class of this file, made without arguments, whose methods set no
+        """Whether a value is an object made without arguments, of a plain class of this file that sets no
         attributes."""
         made = self._tree.constructor(value)
         if made is None or made.args or made.keywords:
@@ -624,7 +623,7 @@ class Lasting:
                 yield node, f"{', '.join(node.names)} are set in a function"
 
     def _is_of_own(self, node: ast.Attribute) -> bool:
-        """Whether a method sets an attribute of its own object: that object is judged as a whole."""
+        """Whether a method sets an attribute of its own object, which is judged as a whole."""
         method = next((a for a in self._tree.ancestors(node) if isinstance(a, ast.FunctionDef)), None)
         inside = method is not None and isinstance(self._tree.parents[method], ast.ClassDef)
         return inside and method is not None and root(node) == first_parameter(method)

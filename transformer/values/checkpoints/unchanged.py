@@ -1,4 +1,4 @@
-"""Which uses of a value only read it; any other use may change it, or keep it for code that does."""
+"""Which uses of a value only read it. Any other use may change the value, or store it where other code may."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Unchanged:
         """A use of a name in training that is not shown to only read; None if all do.
 
         Args:
-            name: the name, in any scope: it is checked in all of them.
-            but: uses that are known otherwise.
-            seen: names that are being asked about.
+            name: the name, checked in every scope.
+            but: uses that are checked elsewhere.
+            seen: names that are already being checked.
         """
         if name in seen:
             return None
@@ -40,7 +40,7 @@ class Unchanged:
         return None
 
     def reads(self, node: ast.expr, seen: frozenset[str] = frozenset()) -> bool:
-        """Whether the code around an expression only reads its value, and keeps it under known names at most."""
+        """Whether code around an expression only reads its value, or stores it only under names that are checked."""
         parent = self._tree.parents[node]
         if isinstance(parent, (ast.BinOp, ast.UnaryOp, ast.Compare, ast.FormattedValue)):
             return True
@@ -63,7 +63,7 @@ class Unchanged:
         if isinstance(parent, ast.Assign):
             return all(self._target_keeps_it(target, seen) for target in parent.targets)
         if isinstance(parent, ast.AugAssign):
-            return parent.value is node  # computed into another
+            return parent.value is node  # `x += value` computes with the value
         if isinstance(parent, ast.Attribute):
             return self._attribute_only_read(parent, seen)
         if isinstance(parent, ast.keyword):
@@ -79,7 +79,7 @@ class Unchanged:
     def _target_keeps_it(self, target: ast.expr, seen: frozenset[str]) -> bool:
         if isinstance(target, (ast.Tuple, ast.List)):
             return all(self._target_keeps_it(t, seen) for t in target.elts)
-        if isinstance(target, ast.Subscript):  # a copy into a tensor or an array; a list or a dict would keep it
+        if isinstance(target, ast.Subscript):  # a tensor or an array copies it; a list or a dict would keep it
             return not isinstance(target.slice, ast.Constant) or not isinstance(target.slice.value, str)
         return isinstance(target, ast.Name) and self.name(target.id, seen=seen) is None
 
@@ -120,9 +120,9 @@ class Unchanged:
 
 
 def only_reported(roles: Roles, name: str, seen: frozenset[str] = frozenset()) -> ast.AST | None:
-    """What stands in the way of a name's content going nowhere but into reports; None where it goes nowhere else.
+    """The first use of a name whose content may go anywhere but into reports; None if there is none.
 
-    What is appended to it is left out: it is lost with it.
+    What is appended to the name does not count: it is lost along with it.
     """
     if name in seen:
         return None
@@ -141,7 +141,7 @@ def _goes_into_a_report(roles: Roles, node: ast.Name, seen: frozenset[str]) -> b
     for outer in tree.ancestors(node):
         if isinstance(outer, ast.Call) and is_report(tree, outer):
             return True
-        if isinstance(outer, ast.Expr):  # `name.append(...)`: its result goes nowhere
+        if isinstance(outer, ast.Expr):  # `name.append(...)`: the result is dropped
             return fills(outer, node.id)
         if isinstance(outer, ast.Assign):
             targets = outer.targets
@@ -162,7 +162,7 @@ def _goes_into_a_report(roles: Roles, node: ast.Name, seen: frozenset[str]) -> b
 
 
 def _reports(roles: Roles, stmt: ast.stmt, seen: frozenset[str]) -> bool:
-    """Whether a statement does nothing but report, or bind what is only reported."""
+    """Whether a statement only reports, or only binds names that are only reported."""
     tree = roles.tree
     if isinstance(stmt, ast.Expr):
         return is_report(tree, stmt.value) or (
@@ -177,7 +177,7 @@ def _reports(roles: Roles, stmt: ast.stmt, seen: frozenset[str]) -> bool:
 
 
 def _computes(tree: Tree, value: ast.expr) -> bool:
-    """Whether an expression calls nothing but what computes of numbers."""
+    """Whether an expression only calls functions that compute with numbers."""
     for node in ast.walk(value):
         if isinstance(node, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom, ast.Lambda)):
             return False
@@ -190,7 +190,7 @@ def _computes(tree: Tree, value: ast.expr) -> bool:
 
 
 def fills(stmt: ast.Expr, name: str) -> bool:
-    """Whether a statement does nothing with a list, a deque or a dict but put something into it or take it out."""
+    """Whether a statement does nothing with a list, a deque or a dict but add or remove an item."""
     call = stmt.value
     return (
         isinstance(call, ast.Call)

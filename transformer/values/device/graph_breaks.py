@@ -1,7 +1,7 @@
-"""Where compiled code leaves its graph: what a function runs that torch.compile is not known to trace.
+"""Where compiled code leaves its graph: which code torch.compile is not known to trace.
 
-Below a break, compiled code goes on in another graph. What is computed above it and used below is then a result of the
-first graph.
+Compiled code continues below a break in another graph. What is computed above the break and used below is then an
+output of the first graph.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from transformer.values.reports import is_report
 from transformer.values.tensors import Tensors
 
 READS = names("tensor", waits="value") - names("tensor", moves=True) | names("tensor", "torch", waits="size")
-"""Methods and functions whose results, or the sizes of these, are a tensor's values."""
+"""Methods and functions whose results, or the sizes of the results, depend on a tensor's values."""
 SIZES = attributes(memory="number", tells=False)
 GIVES_SIZES = methods(memory="number", waits="")
-"""Attributes and methods of tensors that are no values."""
+"""Attributes and methods of tensors that do not depend on the values."""
 OF_TENSORS = OF["tensor"].keys() - OF["array"].keys()
-"""Methods that tensors alone have."""
+"""Methods that only tensors have."""
 VALUES_ASKED = CONVERTS | SHOWS | builtin_names(makes="number", takes=True)
 """Builtins that need a tensor's value."""
 PRINTS = builtin_names(shows=True, acts=True)
 TRACED = (BUILTINS | VALUES_ASKED | builtin_names(takes=True) | builtin_names(makes=("error", "foreign"))) - PRINTS
-"""Builtins that are traced, those above only with numbers."""
+"""Builtins that are traced; those in VALUES_ASKED only for numbers."""
 
 
 def graph_break(roles: Roles, function: ast.FunctionDef, nodes: Collection[ast.AST]) -> Held | None:
-    """The first of some nodes of a function, and of what these call, where a graph may end; None if none may."""
+    """The first of some nodes of a function, or of the functions they call, where a graph may end; None if none may."""
     called, unknown = roles.get(World).run_at(function, nodes)
     ends = [Code(roles, function).end(nodes)]
     ends += [Code(roles, owner).end(run(owner)) for owner in called if not is_ours(roles, owner)]
@@ -50,12 +50,12 @@ def graph_break(roles: Roles, function: ast.FunctionDef, nodes: Collection[ast.A
 
 
 def is_ours(roles: Roles, owner: ast.AST) -> bool:
-    """Whether a transform has written a function that does not wait for the host."""
+    """Whether a transform has written a function so that it does not wait for the device."""
     return getattr(owner, "name", "") in roles.history.on_device
 
 
 def run(owner: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a function that run when it is called: none of annotations, errors, and functions inside it."""
+    """The nodes of a function that run when it is called; annotations, errors and nested functions are left out."""
     body = getattr(owner, "body", [])
     stack: list[ast.AST] = [*body] if isinstance(body, list) else [body]
     while stack:
@@ -116,7 +116,7 @@ class Code:
         return holds or self._is_number(test) or decided(self.roles, test, self._local)
 
     def _is_number(self, node: ast.expr) -> bool:
-        """Whether an expression is known to be a number, a text or None that no tensor's value decides."""
+        """Whether an expression is known to be a number, a string or None that does not depend on a tensor's values."""
         if isinstance(node, (ast.Subscript, ast.Attribute)) and not self.world.are_numbers(node):
             if isinstance(node, ast.Subscript):
                 return self._is_number(node.value)
@@ -129,7 +129,7 @@ class Code:
         return calls_method(node, *GIVES_SIZES) and not self.tree.methods(node.func.attr)
 
     def _is_set_to_numbers(self, node: ast.Attribute) -> bool:
-        """Whether an attribute of an object, whose class may inherit one of that name, is always set to a number."""
+        """Whether an attribute that a base class may define too is always set to a number."""
         things = self.world.of(node)
         pairs = [pair for stmt in self.tree.of(ast.Assign) for pair in pairwise(stmt)]
         values = [v for target, v in pairs if isinstance(target, ast.Attribute) and target.attr == node.attr]
@@ -150,20 +150,20 @@ class Code:
                 f"reads {ast.unparse(call)} on the host" if asked else None if builtin in TRACED else f"calls {text}()"
             )
         if not calls_method(call):
-            return None  # what it may call has been asked
+            return None  # the functions it may run are checked separately
         things = self.world.of(call.func.value)
         if call.func.attr in READS and not (things and all(t.kind in ("instance", *CONTAINERS) for t in things)):
             return f"reads {ast.unparse(call.func.value)} on the host"
-        if self.roles.get(Tensors).tensor(call.func.value):  # a network's result may hold what it is given, as well
+        if self.roles.get(Tensors).tensor(call.func.value):  # a network's result may also hold its arguments
             return None
         made = {t.name for t in things if t.kind == "made"}
         if call.func.attr in OF_TENSORS and any(t.kind == "tensor" for t in things):
-            made = {name for name in made if role(name) != "environments"}  # which have no such method
+            made = {name for name in made if role(name) != "environments"}  # environments have no such method
         foreign = any(name.partition(".")[0] != "torch" or library_does(name) != "computes" for name in made)
         return f"calls {text}()" if foreign or any(t.kind == "array" for t in things) else None
 
     def holds_numbers(self, node: ast.expr) -> bool:
-        """Whether an argument is a number, a text or None, or a container of these."""
+        """Whether an argument is a number, a string, None or a container of these."""
         things = self.world.of(node)
         kept = bool(things) and all(t.kind in CONTAINERS and not self.world.contents(t) for t in things)
         return kept or self._is_number(node)

@@ -1,7 +1,7 @@
-"""Whether a CUDA graph can hold a function: whether all that it runs, works on the device alone.
+"""Whether a CUDA graph can capture a function: whether everything that the function runs works on the device alone.
 
-What Python does beside that (prints, sets attributes, reads what the loop changes) a replay silently leaves out, so
-everything that is not known to run on the device speaks against a capture.
+A replay silently skips everything that Python does: prints, set attributes, reads of values that the loop changes. So
+anything that is not known to run on the device is an obstacle.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ BUILTINS = (
     COMPUTES - CONVERTS - builtin_names(makes="text") | ACCESS | lookups(of="builtin", finds="attributes", sets=False)
 )
 OF_TENSORS = attributes(memory="shared", settable=True)
-"""Attributes of tensors, whose changes happen on the device."""
+"""Attributes of tensors; setting one happens on the device."""
 HANDED_OUT = module_methods(finds=("parameters", "parts"))
 SAMPLED = frozenset("Normal Categorical Independent".split())
-"""Distributions that the transform sampling draws from without waiting for the device."""
+"""Distributions from which the transform `sampling` draws without waiting for the device."""
 
 
 class Capture:
-    """Looks for what speaks against capturing functions, through the functions and networks that they call."""
+    """Looks for obstacles to capturing functions, following the functions and networks that they call."""
 
     def __init__(self, roles: Roles) -> None:
         facts = roles.history
@@ -75,7 +75,7 @@ class Capture:
 
         Args:
             function: a function or a method of the file.
-            call: how it is called: a parameter that it is not given has its default.
+            call: the call; parameters that it omits have their defaults.
         """
         self._seen, self._draws, self._unsampled = set(), None, None
         if self._changes.by_text is not None:
@@ -117,7 +117,7 @@ class Capture:
         return f"calls {text}(), which is not known to run only on the device"
 
     def _unknown_class(self, cls: ast.ClassDef) -> str | None:
-        """A class or base class, used by a network, that another file defines."""
+        """A class or base class that a network uses and another file defines."""
         if (base := foreign_base(self._tree, cls)) is not None:
             return f"{cls.name} is derived from {base}, which is not in this file"
         return None
@@ -134,7 +134,7 @@ class Capture:
         return found
 
     def _callees(self, call: ast.Call, part: _Part) -> Iterator[ast.FunctionDef]:
-        """The functions of this file that a call may run: if the object is not known, any method of that name."""
+        """The functions of this file that a call may run; for an unknown object, any method of that name."""
         if isinstance(call.func, ast.Name) and call.func.id in self._roles.history.on_device:
             return
         function = self._tree.function_called(call) or Results(self._roles, call).called[1]
@@ -153,7 +153,7 @@ class Capture:
                 yield from (m for m in self._methods.get("forward", ()) if m in cls.body)
 
     def _left_out(self, node: ast.AST, part: _Part) -> str | None:
-        """What a node does besides computing; a replay would not repeat it."""
+        """What a node does besides computing, which a replay would not repeat."""
         if isinstance(node, (ast.Global, ast.Nonlocal)):
             return f"binds {node.names[0]} of an outer scope, which a replay would not"
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and node.attr not in OF_TENSORS:
@@ -195,13 +195,13 @@ class Capture:
         return None
 
     def _stays(self, node: ast.Attribute) -> bool:
-        """Whether an attribute is one of known objects for which nothing in the training loop sets it."""
+        """Whether an attribute belongs to known objects and nothing in the training loop sets it."""
         world = self._roles.get(World)
         known = node.attr not in self._changes.grown and world.is_known(world.of(node.value))
         return known and world.resets(node, [self._roles.outermost]) is None
 
     def _is_of_host(self, node: ast.Subscript) -> bool:
-        """Whether a node is an entry of a dict, a list or an array on the host, as far as known."""
+        """Whether a node is known to be an entry of a dict, list or array on the host."""
         return _is_entry(node) or ast.unparse(node.value) in self._host_containers
 
     def _is_host_index(self, part: ast.expr) -> bool:
@@ -210,7 +210,7 @@ class Capture:
 
     @cached_property
     def _host_indices(self) -> frozenset[str]:
-        """Names of containers, and of tensors that are made on the host and not moved."""
+        """Names of containers, and of tensors made on the host and not moved to the device."""
         return self._host_containers | self._names_of(lambda value: makes_on_host(self._tree, value))
 
     @cached_property
@@ -220,7 +220,7 @@ class Capture:
         return self._names_of(lambda v: _is_new_container(v) or (isinstance(v, ast.Call) and _of_numpy(roles.tree, v)))
 
     def _names_of(self, holds: Callable[[ast.expr], bool]) -> frozenset[str]:
-        """The names that are assigned such a value anywhere in the file."""
+        """The names to which such a value is assigned anywhere in the file."""
         return frozenset(
             ast.unparse(target)
             for stmt in self._tree.nodes
@@ -269,7 +269,7 @@ class Capture:
         return self._call_of_network(call) if name in self._networks else self._unknown(name)
 
     def _has_forward(self, part: _Part) -> bool:
-        """Whether the class of a method defines the forward() that calling its object runs."""
+        """Whether the class of a method defines the forward() that runs when its object is called."""
         return part.owner is not None and any(m in part.owner.body for m in self._methods.get("forward", ()))
 
     def _call_of_method(self, call: ast.Call, func: ast.Attribute, part: _Part) -> str | None:
@@ -303,7 +303,7 @@ class Capture:
         return None if known else self._unknown(ast.unparse(func))
 
     def _is_own_tensor(self, name: str) -> bool:
-        """Whether a name is a tensor on the device that is made once above the training loop and keeps its memory."""
+        """Whether a name is a device tensor that is made once above the training loop and keeps its memory."""
         value, place = self._roles.only_value(name), self._roles.device
         if isinstance(value, ast.Call) and self._tree.calls(value, "torch.nn.Parameter") and len(value.args) == 1:
             value = value.args[0]
@@ -329,7 +329,7 @@ class Capture:
         return None if plain or self._is_of_layers(call.func) else self._unknown(ast.unparse(call.func))
 
     def _is_of_layers(self, network: ast.expr) -> bool:
-        """Whether an expression is a module of torch that holds nothing but such modules: `agent.actor`."""
+        """Whether an expression is a module of torch that contains only modules of torch: `agent.actor`."""
         world = self._roles.get(World)
         things = world.of(network)
         held = world.reach(things)
@@ -350,7 +350,7 @@ class Capture:
 
 
 class _Part:
-    """A function to replay, and what its names mean."""
+    """A function to replay, and what the names in it mean."""
 
     def __init__(self, tree: Tree, function: ast.FunctionDef, owner: ast.ClassDef | None) -> None:
         self.name, self.owner = function.name, owner
@@ -359,9 +359,9 @@ class _Part:
         nodes = list(walk(function))
         stored = {n.id for n in nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
         self.bound = stored | {n.arg for n in nodes if isinstance(n, ast.arg)}
-        """Its parameters and the names that it binds."""
+        """Parameters and the names that the function binds."""
         self.functions = {n.name for n in nodes if isinstance(n, ast.FunctionDef)}
-        """The functions that it defines."""
+        """Functions that the function defines."""
         values: dict[str, list[ast.expr]] = {}
         for stmt in statements(function.body):
             for target, value in pairwise(stmt) if isinstance(stmt, ast.Assign) else ():
@@ -371,7 +371,7 @@ class _Part:
             for name, given in values.items()
             if any(map(_is_new_container, given)) and not any(isinstance(v, (ast.Name, ast.Attribute)) for v in given)
         }
-        """Names of lists and dicts that it makes."""
+        """Names of lists and dicts that the function makes."""
         self.normals = {
             name
             for name, given in values.items()
@@ -429,7 +429,7 @@ def _may_run(body: Iterable[ast.stmt], known: Mapping[str, bool]) -> Iterator[as
 
 
 def _value_of_none_test(test: ast.expr, known: Mapping[str, bool]) -> bool | None:
-    """The value of `x is None` or `x is not None` for a parameter for which it is known; None for other conditions."""
+    """The value of `x is None` or `x is not None` if it is known for parameter x; None for other conditions."""
     none = known.get(_asks_none(test))
     return None if none is None or not isinstance(test, ast.Compare) else none == isinstance(test.ops[0], ast.Is)
 
@@ -444,9 +444,9 @@ def _asks_none(test: ast.expr) -> str:
 
 
 def _known(tree: Tree, function: ast.FunctionDef, call: ast.Call) -> dict[str, bool]:
-    """Whether a call leaves parameters None, for those that are tested by exactly one condition.
+    """Whether a call leaves parameters None, for parameters that exactly one condition tests.
 
-    A second condition might see a value that the branch of the first has bound.
+    A second condition might see a value bound in the first one's branch.
     """
     method = isinstance(tree.parents[function], ast.ClassDef) and not is_static(function)
     bound = bind_arguments(function, call, call.func if method else None)

@@ -28,9 +28,9 @@ class Chain:
 
     base: ast.expr
     flat: bool
-    """Whether it is flattened to one dimension."""
+    """Whether the tensor is flattened to one dimension."""
     single: bool
-    """Whether it is cast to float32, whatever the array holds."""
+    """Whether the tensor is cast to float32, whatever the array holds."""
 
 
 def recorded(roles: Roles, rollout: ast.For) -> Iterator[tuple[ast.Assign, str, ast.expr]]:
@@ -72,7 +72,7 @@ def flattens(calls: list[ast.Call]) -> bool:
 
 
 def find_chain(roles: Roles, value: ast.expr) -> Chain | None:
-    """For `torch.tensor(x).to(device).view(-1)`: the array x, flattened."""
+    """The source of `torch.tensor(x).to(device).view(-1)`: the array x, flattened."""
     tree = roles.tree
     found = unwrapped(roles, value)
     if found is None:
@@ -111,7 +111,7 @@ def _keeps_values(roles: Roles, call: ast.Call) -> bool:
 
 
 class OnHost:
-    """Which expressions of the rollout are arrays or numbers from the environment, on the host."""
+    """Finds the expressions of the rollout that are arrays or numbers on the host, from the environment."""
 
     def __init__(self, roles: Roles, tensors: Tensors, rollout: ast.For) -> None:
         self._roles, self._tensors, self._rollout = roles, tensors, rollout
@@ -119,14 +119,14 @@ class OnHost:
         """The assignments being checked: `x = 0.9 * x + y` does not count against x."""
 
     def is_host(self, node: ast.expr, stmt: ast.stmt) -> bool:
-        """Whether an expression is known not to be a tensor at its place."""
+        """Whether an expression is known not to be a tensor where it is evaluated."""
         if isinstance(node, ast.Name):
             bindings = list(self._tensors.bindings(node.id, stmt))
             return bool(bindings) and all(b is not None and self.binds(node.id, b) for b in bindings)
         return self.is_array(node, stmt)
 
     def is_array(self, node: ast.expr, stmt: ast.stmt) -> bool:
-        """Whether an expression is known to be computed by numpy, or to be what the environment returned."""
+        """Whether an expression is known to be computed by numpy, or to be a result of the environment."""
         if isinstance(node, ast.Name):
             return self.is_host(node, stmt)
         if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Compare)):

@@ -1,4 +1,4 @@
-"""Numbers that a function changes on objects: torch.compile guards on their values, and would recompile for each."""
+"""Numbers on objects that a function changes: torch.compile guards on their values and would recompile for each."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _is_written(value: ast.expr) -> bool:
 
 
 def _mentions(value: ast.expr, attribute: str) -> bool:
-    """Whether a value depends on an attribute of that name, by `x.name` or `getattr(x, "name", 0)`."""
+    """Whether a value depends on an attribute, as `x.name` or `getattr(x, "name", 0)`."""
     return any(
         (isinstance(n, ast.Attribute) and n.attr == attribute) or (isinstance(n, ast.Constant) and n.value == attribute)
         for n in walk(value)
@@ -57,7 +57,7 @@ def _mentions(value: ast.expr, attribute: str) -> bool:
 
 
 def _callable_in(roles: Roles, function: ast.FunctionDef) -> list[ast.FunctionDef]:
-    """The functions of the file, and the methods of the classes of objects, that a function names."""
+    """The functions and methods of this file whose names occur in a function."""
     tree = roles.tree
     functions = [f for f in tree.of(ast.FunctionDef) if tree.scope_of(f) is tree.root]
     functions = [f for f in functions if not _steps_environment(roles, f)]

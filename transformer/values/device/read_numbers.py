@@ -1,8 +1,8 @@
 """Numbers that compiled code reads from tensors.
 
-With torch._dynamo.config.capture_scalar_outputs a graph holds such numbers, as long as they are only computed with and
-kept. Without, it ends where they are read. In the arguments of a list's method, torch.compile then goes on with the
-method itself, a new object each time, and compiles anew.
+With torch._dynamo.config.capture_scalar_outputs, a graph can contain such numbers as long as code only computes with
+them and keeps them. Without it, the graph ends where they are read. If a number is an argument of a list's method,
+torch.compile resumes with the bound method, a new object each time, and recompiles.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ def reads_numbers(roles: Roles, functions: Iterable[ast.FunctionDef]) -> bool:
 
 
 def looks_up(roles: Roles, function: ast.FunctionDef) -> ast.expr | None:
-    """Where a function, or one that it runs, may choose an item of a list by a number that it reads from a tensor.
+    """Where a function, or one that it runs, may index a list by a number read from a tensor.
 
-    Dynamo stops there with an error, and where it formats one by format().
+    Dynamo raises an error there, and also where such a number is formatted by format().
     """
     codes = _codes(roles, function)
     return next((n for code in codes for n in run(code.owner) if isinstance(n, ast.expr) and code.looks_up(n)), None)
 
 
 def _codes(roles: Roles, function: ast.FunctionDef) -> list[_Numbers]:
-    """A function, and those of this file that it may run; by their names if it may run anything."""
+    """A function and those of this file that it may run; if it may run anything, those found by name."""
     run = roles.get(World).functions_run(function)
     called = roles.reached([function]) if run is None else sorted(run, key=lambda f: getattr(f, "lineno", 0))
     owners = dict.fromkeys(f for f in called if isinstance(f, (ast.FunctionDef, ast.Lambda)) and not is_ours(roles, f))
@@ -49,7 +49,7 @@ class _Numbers(Code):
 
     @cached_property
     def _named(self) -> frozenset[str]:
-        """Names that the function binds to such numbers, or to what holds or is computed from these, save tensors."""
+        """Names bound to such numbers, or to what holds or is computed from them; tensors are excluded."""
         bound = [s for s in walk(self.owner) if isinstance(s, (ast.Assign, ast.AnnAssign, ast.AugAssign))]
         values = [(s, s.value) for s in bound if s.value is not None and not self.roles.get(Tensors).tensor(s.value)]
         found, before = frozenset[str](), None
@@ -69,13 +69,13 @@ class _Numbers(Code):
         return calls_method(node, "item") or (converts and not all(map(self._is_of_host, arguments(node))))
 
     def _is_of_host(self, node: ast.expr) -> bool:
-        """Whether an argument is a number of Python's, or computed from such numbers by another library than torch."""
+        """Whether an argument is a Python number, or computed from such numbers by a library other than torch."""
         if isinstance(node, ast.Call) and computes_on_host(self.tree.qualified(node.func) or ""):
             return all(map(self._is_of_host, arguments(node)))
         return self.holds_numbers(node)
 
     def looks_up(self, node: ast.expr) -> bool:
-        """Whether a node may choose an item by such a number, or formats one, by functions that need its value."""
+        """Whether a node may index by such a number, or formats one, in a way that needs its value."""
         if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and not isinstance(node.slice, ast.Slice):
             things = self.world.of(node.value)
             known = bool(things) and all(t.kind in ("tensor", "array", "dict", "deque") for t in things)

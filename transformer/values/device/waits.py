@@ -1,4 +1,4 @@
-"""What calls of torch, numpy or builtins do on the host, which no CUDA graph can contain.
+"""What calls of torch, numpy or builtins do on the host, which a CUDA graph cannot contain.
 
 A capture fails on any copy between host and device and on any synchronization.
 """
@@ -14,7 +14,7 @@ from transformer.syntax.query import calls_method, children, walk
 from transformer.syntax.tree import Tree
 
 READS = names("tensor", "torch", waits=("value", "size"))
-"""Methods and torch functions that synchronize: their results, or the sizes of these, are a tensor's values."""
+"""Methods and torch functions that synchronize: their results, or the sizes of the results, depend on values."""
 VALUES = names("torch", waits="value")
 """Functions of torch that return True or False depending on a tensor's values."""
 FACTORIES = functions("torch", made="on host", waits="")
@@ -28,12 +28,11 @@ ASKS = (
     | names("tensor", memory="number", waits="value")
     | names("tensor", memory="new", rows="element")
 )
-"""Methods that return a tensor; the host reads it if a condition uses it."""
-"""Modules whose functions do nothing but compute."""
+"""Methods that return a tensor; a condition on the result reads it on the host."""
 
 
 def of_torch_function(tree: Tree, call: ast.Call) -> bool:
-    """Whether a call is of one of torch's own functions, such as `torch.zeros()`, not of a module's."""
+    """Whether a call is of one of torch's own functions, such as `torch.zeros()`, rather than a module's."""
     module, _, name = (tree.qualified(call.func) or "").rpartition(".")
     return module == "torch" and name.islower()
 
@@ -66,7 +65,7 @@ def of_torch(tree: Tree, call: ast.Call, name: str) -> str | None:
 
 
 def makes_on_host(tree: Tree, value: ast.expr) -> bool:
-    """Whether an expression makes a tensor from numbers of the host, such as indices, and leaves it on the host."""
+    """Whether an expression makes a tensor from host numbers, such as indices, and leaves it on the host."""
     if not isinstance(value, ast.Call) or not tree.calls(value, *OF_HOST, "torch.arange"):
         return False
     return not any(k.arg == "device" for k in value.keywords)
@@ -102,7 +101,7 @@ def is_host_number(tree: Tree, node: ast.expr) -> bool:
 
 
 def computes_on_host(name: str) -> bool:
-    """Whether a function of a library computes with numbers of the host, and draws none."""
+    """Whether a function of a library computes with host numbers, without drawing random ones."""
     return library_does(name) == "computes" and not name.startswith("torch.")
 
 

@@ -1,6 +1,6 @@
 """What code does: which objects an expression may be, who holds them, and what statements change.
 
-There is one abstract interpreter (`interpreter.py`), which runs a whole file until it finds nothing new. It errs on the
-side of *may*: whatever escapes to unknown code, with everything reachable from it, may be changed by unknown code from
-then on. `world.py` has the queries that transforms use.
+There is one abstract interpreter (`interpreter.py`). It runs a whole file until it finds nothing new, and errs on the
+side of *may*: once an object escapes to unknown code, unknown code may change it and everything reachable from it.
+`world.py` has the queries that transforms use.
 """

@@ -34,7 +34,7 @@ FLOWS = (
 )
 """Nodes that pass their parts on, which are followed from there, or only test them for truth."""
 HOLD = (*python.CONTAINERS, "instance")
-"""Kinds of things that hold tensors: in their items, or in attributes."""
+"""Kinds of things that hold tensors, as items or attributes."""
 WITHOUT = "without its graph"
 SHOWS, ASKS = "shows {} with its grad_fn", "may ask whether {} has a gradient"
 GOES_BACK = "may compute gradients back through {}"
@@ -43,7 +43,7 @@ TAKES_ON = "keeps {} where later uses are not known"
 
 
 class _Flow(Interpreter):
-    """A run of the file in which a tensor without its graph counts as another object."""
+    """A run of the file in which a tensor detached from its graph counts as another object."""
 
     def _evaluate(self, node: ast.expr) -> Things:
         found = super()._evaluate(node)
@@ -65,7 +65,7 @@ class _Flow(Interpreter):
 
 
 class Graphs:
-    """What happens to tensors with a graph. `roles.get(Graphs)` makes it once."""
+    """Follows tensors that have a graph. `roles.get(Graphs)` makes it once."""
 
     def __init__(self, roles: Roles) -> None:
         self._roles, self._tree, self._shapes = roles, roles.tree, roles.get(Shapes)
@@ -82,12 +82,12 @@ class Graphs:
         return self._run
 
     def seen(self, names: Collection[str], region: Sequence[ast.stmt], *, in_place: bool = False) -> Held | None:
-        """Where code outside a region may tell whether tensors that the region binds have a graph; None if nowhere.
+        """Where code outside a region may notice whether tensors that the region binds have a graph; None if nowhere.
 
         Args:
             names: the training scope's variables that hold the tensors, or lists of them.
             region: the statements that compute them.
-            in_place: whether tensors that it did not make, and changes in place, count too.
+            in_place: whether to also include tensors made elsewhere that the region changes in place.
         """
         self._inside = {n for stmt in region for n in walk(stmt)}
         loads = (n for n in self._tree.of(ast.Name) if n.id in names and isinstance(n.ctx, ast.Load))
@@ -101,11 +101,11 @@ class Graphs:
         self._frames = self._frames_run()
         held = {t for name in names for t in self._things_named(name)}
         held |= {t for whole in held if whole.kind in python.CONTAINERS for t in self._flow.heap.below(whole)}
-        held = {t for t in held if t.kind not in python.CONTAINERS}  # which have no graph of their own
+        held = {t for t in held if t.kind not in python.CONTAINERS}  # containers have no graph of their own
         done = self._changed_things()
         things = {t for t in held if t.name != WITHOUT and (self._made_in(t) or t in done)}
         changed = {t for t in done if t is UNKNOWN or t.kind in MEMORY}
-        things |= {t for t in changed if t.name == WITHOUT and self._made_in(t)}  # then it has one
+        things |= {t for t in changed if t.name == WITHOUT and self._made_in(t)}  # writing in place gives it one
         if UNKNOWN in held or (in_place and UNKNOWN in changed):
             return Held(region[0], "creates or changes objects that cannot be followed")
         if in_place:
@@ -147,14 +147,14 @@ class Graphs:
         return thing.node in self._inside or any(f.context == thing.context and f.owner in around for f in self._frames)
 
     def _changed_things(self) -> set[Thing]:
-        """What the region changes in place; includes UNKNOWN if that is not fully known."""
+        """What the region changes in place; includes UNKNOWN if not all of it is known."""
         effects = self._flow.effects
         done = [e for by_node in effects.values() for node, es in by_node.items() if node in self._inside for e in es]
         done += [e for frame in self._frames for es in effects.get(frame, {}).values() for e in es]
         return {e.thing for e in done if e.kind in ("changes", "changes all", "stores") and e.thing is not None}
 
     def _uses_outside(self, things: Collection[Thing]) -> Iterator[tuple[ast.expr, Context, bool]]:
-        """The expressions outside the region that may be one of the things, or (not directly) that hold one."""
+        """Expressions outside the region that may be one of the things (True) or only hold one (False)."""
         holders = {t for t in self._flow.heap.attributes if t.kind in HOLD and self._holds(t, things)}
         for (node, context), values in [*self._flow.values.items()]:
             if node in self._inside or not isinstance(node, ast.expr) or any(c in self._inside for c in context):
@@ -209,13 +209,13 @@ class Graphs:
         return isinstance(parent, ast.Call) and read in parent.args and self._takes_values(parent)
 
     def _takes_values(self, call: ast.Call) -> bool:
-        """Whether a call uses nothing of tensors but their values."""
+        """Whether a call uses only the values of tensors."""
         name = self._tree.names.builtin(call.func)
         if name is not None:
             return name in python.TAKES_VALUES
         qualified = self._tree.qualified(call.func) or ""
         if qualified.startswith("numpy."):
-            return True  # a tensor with a graph would be an error
+            return True  # raises an error for a tensor with a graph
         last = qualified.removeprefix("torch.")
         if last in torch_api.names("torch", graph=False):
             return True
@@ -223,7 +223,7 @@ class Graphs:
         return reports and not libraries.LOGS_VALUES.isdisjoint((qualified, self._tree.last_name(call.func)))
 
     def _use(self, node: ast.expr, context: Context, direct: bool) -> Things | Held:
-        """What else has the graph after a use of a tensor that has it; or why the use may reveal the graph."""
+        """What else has the graph after a use of a tensor with a graph; or why the use may reveal the graph."""
         parent = self._tree.parents[node]
         if isinstance(node, ast.Name) and self._is_key(node):
             return NOTHING
@@ -238,7 +238,7 @@ class Graphs:
         if isinstance(parent, ast.FormattedValue):
             if self._is_shown_by_its_layers(node, context):
                 return NOTHING
-            number = parent.format_spec is not None or self._shapes.rank(node) == 0  # a format needs one number
+            number = parent.format_spec is not None or self._shapes.rank(node) == 0  # formatting needs a single number
             number = number and direct and parent.conversion == -1
             return NOTHING if number else _held(parent, SHOWS if direct else SHOWS_INSIDE, node)
         if isinstance(parent, ast.BinOp) and _is_text(parent.left):
@@ -253,15 +253,14 @@ class Graphs:
             holders = frozenset(t for place in places for t in self._things(place, context))
             if any(t.kind not in (*MEMORY, *python.CONTAINERS, "instance") for t in holders):
                 return _held(parent, TAKES_ON, node)
-            written = frozenset(t for t in holders if t.kind in MEMORY)  # which have the graph from now on
+            written = frozenset(t for t in holders if t.kind in MEMORY)  # these have the graph from now on
             return written if direct else NOTHING
         if isinstance(parent, FLOWS):
             return NOTHING
         return _held(parent, ASKS, node)
 
     def is_caught(self, node: ast.AST) -> bool:
-        """Whether numpy converts a tensor, which raises an error if it has a graph, inside a `try` that may catch
-        it."""
+        """Whether numpy converts a tensor inside a `try` that may catch the error for a tensor with a graph."""
         parent = self._tree.parents[node]
         call = self._tree.parents[parent] if isinstance(parent, ast.Attribute) else parent
         name = parent.attr if isinstance(parent, ast.Attribute) else ""
@@ -282,7 +281,7 @@ class Graphs:
                 return _held(parent, ASKS, node)
             return self._made_at(call, context) if torch_api.OF["distribution"][parent.attr].graph else NOTHING
         if not direct and all(t.kind == "instance" for t in values):
-            return NOTHING  # the attribute is a use of its own, and a method is followed
+            return NOTHING  # reading the attribute is a use of its own; a method is followed
         if not direct:
             known = any(python.does(kind, parent.attr) for kind in python.CONTAINERS)
             return NOTHING if called and known else _held(parent, ASKS, node)
@@ -293,12 +292,12 @@ class Graphs:
         return _held(parent, GOES_BACK if called and parent.attr == "backward" else ASKS, node)
 
     def _is_shown_by_its_layers(self, node: ast.expr, context: Context) -> bool:
-        """Whether an expression is a module that torch shows: by names and options of its layers, without tensors."""
+        """Whether an expression is a module that prints as the names and options of its layers, without tensors."""
         modules = list(self._things(node, context))
         if not modules or not all(map(self._flow.is_module_object, modules)):
             return False
         shown_by = (*python.SHOWN_BY, "extra_repr", "_get_name")
-        for module in modules:  # grows as it is walked
+        for module in modules:  # grows during the loop
             if module.kind == "instance" and any(self._flow.found_in_class(module, name) for name in shown_by):
                 return False
             for part in self._flow.heap.below(module):
@@ -309,7 +308,7 @@ class Graphs:
         return True
 
     def _leaves_graph_by(self, attribute: ast.Attribute) -> bool:
-        """Whether an attribute of a tensor is `data`, or a called method that returns only values."""
+        """Whether an attribute of a tensor is `data` or a call of a method whose result has no graph."""
         call = self._tree.parents[attribute]
         return _leaves_graph(call if isinstance(call, ast.Call) and call.func is attribute else attribute)
 
@@ -321,7 +320,7 @@ class Graphs:
         if name is not None:
             row = python.does("builtin", name)
             shown = name in python.SHOWS and self._is_shown_by_its_layers(node, context)
-            if shown or name == "super":  # the same object, whose methods are followed
+            if shown or name == "super":  # `super()` is the same object, whose methods are followed
                 return NOTHING
             if name in python.SHOWS or row is None or row.gives == "nothing" or row.calls:
                 shows = SHOWS if direct else SHOWS_INSIDE
@@ -329,7 +328,7 @@ class Graphs:
             return self._made_at(call, context)
         callees = self._things(call.func, context)
         if callees and all(t.kind in ("function", "bound", "class") for t in callees):
-            return NOTHING  # it is followed in the function
+            return NOTHING  # the function is followed
         if isinstance(call.func, ast.Attribute):
             receivers = self._things(call.func.value, context)
             kinds = {t.kind for t in receivers}
@@ -372,12 +371,12 @@ def _leaves_graph(node: ast.AST) -> bool:
 
 
 def _parts(target: ast.expr) -> list[ast.expr]:
-    """The parts of a target."""
+    """The targets that a tuple or list target consists of."""
     if isinstance(target, (ast.Tuple, ast.List)):
         return [part for element in target.elts for part in _parts(element)]
     return [target]
 
 
 def _is_text(node: ast.expr) -> bool:
-    """Whether an expression is a text, so that `%` formats."""
+    """Whether an expression is a string, so that `%` formats."""
     return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))

@@ -1,16 +1,16 @@
 """An abstract interpreter: what each expression may be, and what each statement reads, changes and keeps.
 
-Every function is run in the context of the calls that lead to it, and the training's also if only other files call it:
-then its arguments are unknown. A body runs at once where a call of it is found. The file is run again until nothing new
-is found, so recursion and loops need no bound; a statement runs again only if something that it read has changed. Five
-rules keep the answers safe:
+Every function is run in the context of the calls that lead to it. The training function is run even if only other
+files call it, with unknown arguments. A body runs at once where a call of it is found. The file is run again until
+nothing new is found, so recursion and loops need no bound; a statement runs again only if something that it read has
+changed. Five rules keep the answers safe:
 
 - A callee without a row among the facts is *unknown*: its arguments, and everything reachable from them, escape to it.
   Unknown code may change anything that has ever escaped, and may call escaped functions.
-- UNKNOWN stands for all that has escaped, which is not listed beside it.
-- Functions that others hold run at any call: those that have escaped, and those lent to torch or numpy. The code of an
-  iterator runs where it is advanced.
-- A view is the same memory as its base. The result of an operator is new, except for the contents of containers.
+- UNKNOWN stands for everything that has escaped; a set with UNKNOWN does not list those objects.
+- Functions that other code holds may run at any call: those that have escaped, and those passed to torch or numpy. The
+  code of an iterator runs where it is advanced.
+- A view is the same memory as its base. The result of an operator is new, but a new container holds the old elements.
 - Unpacking, iteration and indexing may return anything that the container holds.
 """
 
@@ -55,19 +55,18 @@ from transformer.values.effects.objects import (
 K = TypeVar("K", bound=Hashable)
 
 MOST = 60_000
-"""If more than this is found, the run ends and nothing is known; scripts have a few thousand."""
+"""The run gives up after finding this many facts, and nothing is known; scripts have a few thousand."""
 LONGEST = 2
 """The maximum length of a context; deeper calls are distinguished by the last ones only."""
 DEEPEST_RUN = 10
-"""How many bodies are run one within another at most; deeper ones run later."""
+"""The maximum number of bodies run one inside another; deeper ones run later."""
 ALL_IS_KNOWN = "all is known"
-"""What statements read that ask whether the first round is over."""
+"""What a statement reads if it depends on whether the first round is over."""
 MEMORY = ("tensor", "array")
 GRADIENTS = "gradients"
 """What `loss.backward()` changes of a tensor."""
 VALUES = "values"
-"""What an optimizer changes of its parameters, or what clips their gradients: values and gradients; no attribute is
-set."""
+"""What optimizers and gradient clipping change in parameters: values and gradients. No attribute is set."""
 HOLD_NUMBERS = (*MEMORY, "made", "instance", "unknown")
 """Kinds of things that may be, or hold, memory that calls write numbers into."""
 
@@ -76,8 +75,8 @@ class Effect(NamedTuple):
     """An effect of a node."""
 
     kind: str
-    """changes: a thing's own memory, or what a container holds. changes all: that, and what it holds. stores: an
-    attribute of a thing. binds: a variable. unknown: anything may happen to whatever has escaped."""
+    """changes: a thing's own memory, or what a container holds. changes all: also everything that it holds. stores: an
+    attribute of a thing. binds: a variable. unknown: everything that has escaped may change."""
     thing: Thing | None = None
     what: str = ""
     variable: Variable | None = None
@@ -90,14 +89,14 @@ class Effect(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """A function's body, or the module's, in one context."""
+    """The body of a function or the module, in one context."""
 
     owner: Owner
     context: Context
 
 
 class _TooMuch(Exception):
-    """More was found than a run may find."""
+    """The run has found more than MOST."""
 
 
 class Interpreter:
@@ -109,30 +108,30 @@ class Interpreter:
         self.variables = variables(roles.tree)
         self.heap = Heap()
         self.effects: dict[Frame, dict[ast.AST, set[Effect]]] = {}
-        """By frame and node, the effects there, except those of called functions."""
+        """By frame and node, the effects there, without those of called functions."""
         self.calls: dict[Frame, dict[ast.AST, set[Frame]]] = {}
-        """By frame and by node, the bodies of this file that may be run there."""
+        """By frame and node, the bodies in this file that may run there."""
         self.escaped_to_others: set[Thing] = set()
-        """What escaped to other unknown code than that of environments."""
+        """What escaped to unknown code other than environments."""
         self.stored_by_unknown: set[Thing] = set()
-        """What something unknown was made to hold, other than as the argument of a call."""
+        """What was stored in something unknown, other than as an argument of a call."""
         self.lent: set[tuple[Frame, ast.AST, ast.AST]] = set()
-        """Where functions of this file are given to torch or numpy, which may call them at any later call."""
+        """Where functions of this file are passed to torch or numpy, which may call them at any later call."""
         self.advanced: dict[Frame, dict[ast.AST, set[Thing]]] = {}
-        """By frame and by node, the iterators whose code runs there, not where they were made."""
+        """By frame and node, the iterators whose code runs there, where they are advanced."""
         self.values: dict[tuple[ast.AST, Context], Things] = {}
         """What each expression may be, by context."""
         self._changed: dict[tuple[Frame, ast.AST, bool, str], set[Thing]] = {}
-        """What is recorded to change at a node."""
+        """What was recorded as changed at a node."""
         self._of_kinds: dict[tuple[Things, tuple[str, ...]], Things] = {}
         self._bound_by: dict[tuple[Variable, ast.stmt | None], Things] = {}
-        """What each statement binds a variable to; None is code that binds it by its name's text."""
+        """What each statement binds a variable to; None stands for code that binds it by its name as a string."""
         self._reaching: dict[ast.Name, Collection[ast.stmt | None]] = {}
-        """The statements that bound what a name may hold where it is read; None for others than a known one."""
+        """The statements whose bindings may reach a read of a name; None stands for unknown ones."""
         self.buffers: dict[Place, set[Thing]] = {}
-        """What modules register as buffers, by attribute."""
+        """The buffers that modules register, by attribute."""
         self.shared: dict[Thing, set[Thing]] = {}
-        """The arrays over whose memory a tensor was made, and the tensors over an array's; each way."""
+        """The arrays whose memory a tensor shares, and the tensors that share an array's."""
         self._returned: dict[Frame, set[Thing]] = {}
         self._made_in: dict[Frame, dict[Owner, tuple[Context, ...]]] = {}
         """For each function, by where it was made: the contexts of the enclosing scopes."""
@@ -141,13 +140,13 @@ class Interpreter:
         self._all_is_known = False
         self._depth = 0
         self.gave_up = False
-        """Whether the run was given up because it found too much: then anything may be anything."""
+        """Whether the run gave up because it found too much; then anything may be anything."""
         self.frames: list[Frame] = []
-        """All bodies that are run, in the order in which calls of them were found."""
+        """All bodies that run, in the order in which their calls were found."""
         self._known: set[Frame] = set()
         self._turns: dict[Frame, dict[ast.AST, Turn]] = {}
         self.reads: set[tuple[Variable, Owner]] = set()
-        """The variables that are read, each with the scope whose code reads it."""
+        """The variables that are read, each with the scope that reads it."""
         self._steps = frozenset(roles.env_steps)
         self._training = _training_function(roles)
         self._generators = _generators(roles.tree)
@@ -166,18 +165,18 @@ class Interpreter:
     # --- running ---------------------------------------------------------------------------------------------
 
     def _run_until_nothing_is_new(self) -> None:
-        for all_is_known in (False, True):  # in the first round, what has no value yet may still get one
+        for all_is_known in (False, True):  # in the first round, an expression without a value may still get one
             self._all_is_known = all_is_known
             self.heap.changed(ALL_IS_KNOWN)
             version = -1
             while version != self.heap.version:
                 version = self.heap.version
-                for frame in self.frames:  # grows
+                for frame in self.frames:  # grows during the loop
                     self._run_frame(frame)
                 self._call_back()
 
     def _may_be_without_value(self) -> bool:
-        """Whether what has no value now may still get one: in the first round. What asks runs again in the second."""
+        """Whether an expression without a value may still get one: in the first round. The second reruns the reader."""
         self.heap.read(ALL_IS_KNOWN)
         return not self._all_is_known
 
@@ -190,7 +189,7 @@ class Interpreter:
         self._run_training_that_only_other_files_call()
 
     def _run_training_that_only_other_files_call(self) -> None:
-        """Run the training's function with arguments that are not known, if nothing of this file calls it."""
+        """Run the training function with unknown arguments if nothing in this file calls it."""
         ran = {frame.owner for frame in self.frames}
         if self._training is None or self._training in ran:
             return
@@ -199,7 +198,7 @@ class Interpreter:
         if isinstance(outermost, ast.ClassDef):
             cls, self._frame, self._scope = self._class(outermost), self.module, self._tree.root
             made = self._instantiate(cls, [], {}, outermost, frozenset([UNKNOWN]))
-            self._unknown(made, outermost)  # which calls its methods
+            self._unknown(made, outermost)  # unknown code calls its methods
         elif isinstance(outermost, ast.FunctionDef):
             for function in self.heap.of_node(outermost):
                 self._apply(function, [], {}, None, everything=True)
@@ -207,7 +206,7 @@ class Interpreter:
     def _functions_of(self, thing: Thing) -> Iterator[Thing]:
         """What unknown code may call of an escaped thing: the function itself, or the methods of its class.
 
-        Not the constructor of an object, which has run.
+        The constructor is left out: it has run.
         """
         if thing.kind in ("function", "bound"):
             yield thing
@@ -240,7 +239,7 @@ class Interpreter:
                 self._effect(node, Effect("changes all" if deep or thing.kind == "made" else "changes", thing, what))
 
     def _escape(self, things: Iterable[Thing], node: ast.AST | None, *, to_environments: bool = False) -> None:
-        """Give things to unknown code; to that of environments only, if so: it runs when these step."""
+        """Let things escape to unknown code; with `to_environments`, only to code that runs when these step."""
         things = frozenset(things)
         if not to_environments:
             self.escaped_to_others |= things
@@ -250,7 +249,7 @@ class Interpreter:
         self.heap.put((UNKNOWN, ITEMS), [t for t in new if t.kind != "library" and t is not UNKNOWN], node)
 
     def _unknown(self, things: Iterable[Thing], node: ast.AST) -> Things:
-        """Things escape to unknown code, which runs."""
+        """Let things escape to unknown code, and run it."""
         self._escape(things, node)
         self._effect(node, Effect("unknown"))
         return frozenset([UNKNOWN])
@@ -280,7 +279,7 @@ class Interpreter:
         return self.heap.turn is not None
 
     def _run_head(self, stmt: ast.stmt) -> None:
-        """Run a statement without its blocks; a class with its body."""
+        """Run a statement without its blocks; a class includes its body."""
         if isinstance(stmt, ast.Assign):
             for target, value in pairwise(stmt):
                 self._bind(target, self._of(value), value)
@@ -329,7 +328,7 @@ class Interpreter:
                 self._set(handler.name, frozenset([UNKNOWN]), handler)
 
     def _raise(self, things: Things, stmt: ast.stmt) -> None:
-        """Raise an exception, or one of a class: any code may catch it, with what it holds."""
+        """Raise an exception, or an instance of a class: any code may catch it and what it holds."""
         for thing in sorted(things, key=in_order):
             if thing.kind == "class":
                 things |= self._instantiate(thing, [], {}, stmt, NOTHING)
@@ -376,8 +375,7 @@ class Interpreter:
     # --- names and targets -----------------------------------------------------------------------------------
 
     def _contexts_of(self, owner: Owner) -> tuple[Context, ...]:
-        """The contexts of a scope's variables as the running code sees them; if a function is made in several, all of
-        them."""
+        """The contexts of a scope's variables that the running code sees: all, if its function is made in several."""
         if owner is self._tree.root or isinstance(owner, ast.ClassDef):
             return ((),)
         if isinstance(owner, COMPREHENSIONS) or owner is self._frame.owner:
@@ -399,7 +397,7 @@ class Interpreter:
             self._hold(variable, things, node, self._tree.statement(node))
 
     def _hold(self, variable: Variable, things: Things, node: ast.AST, stmt: ast.stmt | None) -> None:
-        """Bind a variable, by a statement or by any code."""
+        """Bind a variable, by a statement or (None) by unknown code."""
         self.heap.put(variable, things, node)
         if not things <= (held := self._bound_by.get((variable, stmt), NOTHING)):
             self._bound_by[variable, stmt] = held | things
@@ -420,7 +418,7 @@ class Interpreter:
             self.reads.add((variable, self._scope))
             held |= self.heap.get(variable)
         reaching = self._bindings(node, owner) if owner is self._scope and held else ()
-        if not reaching or None in reaching:  # it is read at another time, or perhaps bound by others
+        if not reaching or None in reaching:  # read at another time, or perhaps bound by other code
             return held
         found = NOTHING
         for variable in variables:
@@ -429,7 +427,7 @@ class Interpreter:
         return found
 
     def _bindings(self, node: ast.Name, owner: Owner) -> Collection[ast.stmt | None]:
-        """The statements that bound what a variable may hold where its own scope reads it."""
+        """The statements whose bindings may reach a read of a variable in its own scope."""
         if node not in self._reaching:
             stmt = self._tree.statement(node)
             known = isinstance(owner, (ast.Module, ast.FunctionDef)) and node.id not in self._bound_otherwise
@@ -442,7 +440,7 @@ class Interpreter:
 
     @cached_property
     def _bound_otherwise(self) -> frozenset[str]:
-        """Names that are not bound by whole statements, one after another, of the scope that they belong to."""
+        """Names that are bound other than by whole statements, in order, in their own scope."""
         found = {*self._tree.declared}
         for node in self._tree.nodes:
             if isinstance(node, ast.NamedExpr):
@@ -454,7 +452,7 @@ class Interpreter:
         return frozenset(found)
 
     def _bind(self, target: ast.expr, things: Things, value: ast.expr) -> None:
-        """Bind a target to what it may be. `value` is the source."""
+        """Bind a target to what its value may be. `value` is the expression of the value."""
         if isinstance(target, ast.Name):
             self._set(target.id, things, target)
         elif isinstance(target, ast.Starred):
@@ -494,7 +492,7 @@ class Interpreter:
         return self._bind(target, things, iterable)
 
     def _last(self, node: ast.expr) -> Things:
-        """What an expression was found to be."""
+        """The last result found for an expression."""
         return self.values.get((node, self._frame.context), NOTHING)
 
     def _unpacked_part(self, things: Things, place: int, count: int, starred: bool, node: ast.expr) -> Things:
@@ -525,7 +523,7 @@ class Interpreter:
                     if member.kind == "function" and _is_property(member.node):
                         self._apply(self.heap.thing("bound", of=(member, holder)), [things], {}, node)
                 self._special(frozenset([holder]), ("__setattr__",), [NOTHING, things], node)
-            elif holder.kind in MEMORY:  # `x.data = y`: any attribute that is not the tensor's own is its memory
+            elif holder.kind in MEMORY:  # `x.data = y`: an attribute that tensors already have is memory
                 self._changes([holder], node)
 
     def _put_into(self, holders: Things, index: Things, things: Things, node: ast.AST) -> None:
@@ -582,7 +580,7 @@ class Interpreter:
         for parameter, default in pairs:
             if default is not None:
                 self.heap.put((function, f"default {parameter.arg}"), self._of(default), default)
-        # The variables that its body reads from enclosing scopes are those of the contexts in which it is made.
+        # The body reads variables of enclosing scopes in the contexts in which the function is made.
         around = self._made_in.setdefault(Frame(node, function.context), {})
         for owner in self._scopes_around():
             self._also(around, owner, self._contexts_of(owner), (function, "around"))
@@ -591,7 +589,7 @@ class Interpreter:
     def _also(
         self, known: dict[K, tuple[Context, ...]], key: K, contexts: Sequence[Context], read_as: Hashable
     ) -> None:
-        """Give a scope further contexts, and run again what read the old ones."""
+        """Add contexts to a scope, and rerun what read the old ones."""
         if new := [context for context in contexts if context not in known.get(key, ())]:
             known[key] = (*known.get(key, ()), *new)
             self.heap.version += 1
@@ -624,7 +622,7 @@ class Interpreter:
     def _classes(self, cls: Thing) -> list[Thing]:
         """A class and its bases in this file, nearest first."""
         found = [cls]
-        for one in found:  # grows
+        for one in found:  # grows during the loop
             found += sorted(
                 (b for b in self.heap.get((one, "bases")) if b.kind == "class" and b not in found), key=in_order
             )
@@ -635,9 +633,9 @@ class Interpreter:
         return [cls.node for cls in self._classes(thing.of[0] if thing.kind == "instance" else thing)]
 
     def run_by_others(self) -> Iterator[Frame]:
-        """The bodies that others than environments may run, whenever they run: functions that they were given.
+        """The bodies in this file that code other than environments holds, and may run whenever it runs.
 
-        Not the methods of an environment's class, which run when it steps.
+        The methods of an environment's class are left out: they run when it steps.
         """
         found, stack = set(self.escaped_to_others), [*self.escaped_to_others]
         while stack:  # what unknown code itself holds is not followed
@@ -653,7 +651,7 @@ class Interpreter:
                     yield frame
 
     def is_environment(self, definition: ast.ClassDef) -> bool:
-        """Whether a class is an environment's: it has step() and reset(), or a base of a library of environments."""
+        """Whether a class is an environment's: it has step() and reset(), or a base from an environment library."""
         classes = [one for cls in self.heap.of_node(definition) for one in self._classes(cls)]
         bases = (base for one in classes for base in self._foreign_bases(one))
         known = any(libraries.role(base.name) == "environments" for base in bases)
@@ -664,11 +662,11 @@ class Interpreter:
         return sorted((b for b in bases if b.kind != "class" and b.name != "builtins.object"), key=in_order)
 
     def found_in_class(self, instance: Thing, name: str) -> Things:
-        """What classes of this file hold under a name for their instance."""
+        """What the classes of this file hold under a name, looked up for an instance."""
         return self._nearest(self._classes(instance.of[0]), name)
 
     def _nearest(self, classes: Sequence[Thing], name: str) -> Things:
-        """What the first class that has the attribute holds; if there are several bases, what any of them holds."""
+        """What the first class with the attribute holds; with multiple bases, what any of them holds."""
         found: set[Thing] = set()
         several = self._branches(classes)
         for cls in classes:
@@ -688,7 +686,7 @@ class Interpreter:
         return frozenset(t for node in nodes for t in self._of(node))
 
     def _of(self, node: ast.expr) -> Things:
-        """What an expression may be. Numbers, texts and None are not objects here."""
+        """What an expression may be. Numbers, strings and None are no objects here."""
         found = self._evaluate(node)
         key = node, self._frame.context
         known = self.values.get(key)
@@ -803,14 +801,13 @@ class Interpreter:
         return frozenset([made])
 
     def _operator(self, sides: Sequence[Things], node: ast.AST) -> Things:
-        """What the operators of this file's classes return."""
+        """What the operators defined by this file's classes return."""
         given = frozenset(t for side in sides for t in side)
         objects = self._chosen(given, ("instance", "unknown"))
         return self._special(objects, python.OPERATOR_METHODS, [given], node) if objects else NOTHING
 
     def _operated(self, sides: Sequence[Things], node: ast.AST) -> Things:
-        """The result of an operator: new memory, or for containers a container of the same elements. Numbers are no
-        objects."""
+        """The result of an operator: new memory, or a container of the same elements. Numbers are no objects."""
         given = [t for side in sides for t in side]
         holds = frozenset(
             held
@@ -849,13 +846,13 @@ class Interpreter:
             ):
                 found |= self.heap.get((thing, f"#{node.slice.value}"))
             elif isinstance(node.slice, ast.Slice) and (thing.kind in python.CONTAINERS or thing.name in _OF_MODULES):
-                found.add(thing)  # a new container of the same elements, which may be taken for the old one
+                found.add(thing)  # a new container of the same elements, treated as the old one
             elif thing.name == _TENSORS_BY_NAME and isinstance(getattr(node.slice, "value", None), str):
                 entry = self.heap.thing("tensor", thing.node, thing.context, ast.unparse(node.slice))
                 self.heap.put((thing, ITEMS), [entry], node)
                 found |= {entry, *(t for t in self.heap.reach(self.heap.get((thing, INSIDE))) if t.kind in MEMORY)}
             elif thing.name.startswith("torch.optim.") and getattr(node.slice, "value", None) == "lr":
-                # A number, if the optimizer was not given a tensor for it
+                # A number, unless the optimizer was given a tensor
                 held = self.heap.get((thing, INSIDE)) | self.heap.get((thing, ITEMS))
                 plain = [t for t in held if t.kind in (*MEMORY, *python.CONTAINERS, "unknown")]
                 found |= {t for t in self.heap.reach(plain) if t.kind in (*MEMORY, "unknown")}
@@ -870,7 +867,7 @@ class Interpreter:
         return self._chosen(inside, MEMORY) | self._chosen(given, MEMORY)
 
     def _chosen(self, things: Things, kinds: tuple[str, ...]) -> Things:
-        """Those of some kinds, which is asked again and again of the same things."""
+        """The things of some kinds, cached."""
         known = self._of_kinds.get((things, kinds))
         if known is None:
             known = self._of_kinds[things, kinds] = frozenset(t for t in things if t.kind in kinds)
@@ -882,7 +879,7 @@ class Interpreter:
         return asks and [ast.unparse(a) for a in test.args] == [ast.unparse(name)]  # type: ignore[attr-defined]
 
     def _items(self, things: Things, node: ast.AST) -> Things:
-        """What iterating over, unpacking or indexing things returns."""
+        """The result of iterating over, unpacking or indexing things."""
         found: set[Thing] = set()
         for thing in things:
             if (modules := self._modules_in(thing)) is not None:
@@ -891,7 +888,7 @@ class Interpreter:
                 found.add(thing)  # a view, or part of it
             if thing.kind == "iterator":
                 self.advanced.setdefault(self._frame, {}).setdefault(node, set()).add(thing)
-            if thing is not UNKNOWN:  # which stands for all that has escaped
+            if thing is not UNKNOWN:  # UNKNOWN stands for everything that has escaped
                 found |= self.heap.get((thing, ITEMS)) | self.heap.get((thing, EVERY))
             if thing.kind == "made":
                 found |= self._memory_of(thing)
@@ -902,11 +899,11 @@ class Interpreter:
         return frozenset(found)
 
     def _modules_in(self, thing: Thing) -> Things | None:
-        """The modules that an `nn.ModuleList` holds; None for anything else, and where it may hold other things."""
+        """The modules in an `nn.ModuleList`; None for anything else, and if it may hold other things."""
         call = thing.node if thing.kind == "made" and thing.name in _OF_MODULES else None
-        if not isinstance(call, ast.Call) or self._tree.qualified(call.func) is None:  # what a method of it returns
+        if not isinstance(call, ast.Call) or self._tree.qualified(call.func) is None:  # the result of a method
             return None
-        if thing in self.heap.get((UNKNOWN, ITEMS)):  # unknown code may add any
+        if thing in self.heap.get((UNKNOWN, ITEMS)):  # unknown code may add any module
             return None
         held = self.heap.attribute(thing, EVERY)
         inside = self._chosen(held, (*python.CONTAINERS, "iterator"))
@@ -925,10 +922,10 @@ class Interpreter:
                 plain = thing.kind == "instance" and not self._foreign_bases(thing.of[0])
                 if plain or thing.kind == "options":
                     found.add(self.heap.thing("dict", name=NAMESPACE, of=(thing,)))
-                else:  # what is stored in it is stored in the thing
+                else:  # storing into the dict stores into the thing
                     found |= self._unknown([thing], node) | {thing}
             elif thing.kind == "library":
-                longer = f"{thing.name}.{name}"  # in a loop, `x = x.parent` never ends
+                longer = f"{thing.name}.{name}"  # in a loop, `x = x.parent` would never end
                 found.add(UNKNOWN if longer.count(".") > _DEEPEST else self.heap.thing("library", name=longer))
             elif thing.kind == "instance":
                 found |= self._member(thing, name, node)
@@ -942,12 +939,12 @@ class Interpreter:
                     continue
                 found.add(self.heap.thing("method", name=name, of=(thing,)))
                 if torch_api.OF["tensor" if thing.kind == "tensor" else "array"].get(name) is None:
-                    found.add(thing)  # `x.T`, `x.data`, `x.grad`: its own memory, or memory of the same place
+                    found.add(thing)  # `x.T`, `x.data`, `x.grad`: the same memory, or memory made at the same place
             elif thing.kind in ("function", "bound"):
                 if name in ("__dict__", "__defaults__", "__kwdefaults__", "__closure__", "__globals__", "__wrapped__"):
                     found |= self._unknown([thing], node)
             elif thing.kind == "options":
-                pass  # numbers and texts, besides what this file stores
+                pass  # numbers and strings, apart from what this file stores
             elif is_distribution(thing) and name in torch_api.OF_DISTRIBUTIONS:
                 found.add(self.heap.thing("tensor", node, self._frame.context))
                 found |= self._memory_of(thing)
@@ -997,9 +994,9 @@ class Interpreter:
         return frozenset(found)
 
     def _special(self, things: Iterable[Thing], names: Iterable[str], given: list[Things], node: ast.AST) -> Things:
-        """What methods of these names return, for objects of this file's classes that have them.
+        """The results of methods with these names, for objects of this file's classes that define them.
 
-        What is unknown may be such an object that has escaped.
+        Something unknown may be such an object that has escaped.
         """
         found: set[Thing] = set()
         own = [name for name in names if name in self._words]
@@ -1057,7 +1054,7 @@ class Interpreter:
         return self._call_things(callees, given, named, node, frozenset(spread))
 
     def _super(self, node: ast.Call) -> Things:
-        """`super()`: the same object, one class up; different calls are told apart by the method they look up."""
+        """`super()`: the same object, one class up; the method looked up distinguishes the calls."""
         for argument in node.args:
             self._of(argument)
         function = self._frame.owner
@@ -1119,7 +1116,7 @@ class Interpreter:
                 return self._call_layer(callee, arguments, node)
             return self._held_by_result(arguments, node, callee.name, keepers=[callee])
         if callee.kind in (*MEMORY, *python.CONTAINERS, "options"):
-            return NOTHING  # not callable: the call is of another thing that the expression may be
+            return NOTHING  # not callable: the expression is something else when it is called
         return self._unknown([callee, *arguments], node)
 
     def _with_named(
@@ -1166,10 +1163,10 @@ class Interpreter:
             return self._unknown([function, *things], node or self._tree.root)
         by_unknown: Context = (
             self._tree.root,
-        )  # its calls begin with this marker, so they are never mistaken for the training's own
+        )  # calls by unknown code start with this marker and never count as the training's own
         if node is None:
             context = by_unknown
-        elif definition is self._frame.owner:  # recursion: what runs it first stays known
+        elif definition is self._frame.owner:  # recursion keeps the context
             context = self._frame.context
         elif self._frame.context[:1] == by_unknown:
             context = (*by_unknown, *(*self._frame.context[1:], node)[1 - LONGEST :])
@@ -1239,7 +1236,7 @@ class Interpreter:
                 put(Variable(definition, frame.context, star.arg), [made], definition)
 
     def _found(self, frame: Frame) -> bool:
-        """From now on, a body is run; return whether it was not run before."""
+        """Register a body to be run; return whether it is new."""
         if frame in self._known:
             return False
         self._known.add(frame)
@@ -1248,7 +1245,7 @@ class Interpreter:
         return True
 
     def _run_at_once(self, frame: Frame) -> None:
-        """Run a body within the statement that calls it, which then need not run again for what it returns."""
+        """Run a body inside the statement that calls it, so that the statement need not run again for its result."""
         if self._depth == DEEPEST_RUN:
             return
         calling = self._frame, self._scope, self.heap.turn
@@ -1263,7 +1260,7 @@ class Interpreter:
         self._frame, self._scope = frame, frame.owner
         turns = self._turns.get(frame)
         if turns is not None and all(turn.done for turn in turns.values()):
-            return  # each of its statements has run, and would find nothing new
+            return  # every statement has run and would find nothing new
         body = frame.owner.body  # type: ignore[union-attr]
         if isinstance(body, list):
             self._run_block(body)
@@ -1316,7 +1313,7 @@ class Interpreter:
         node: ast.AST,
         spread: Things,
     ) -> Things:
-        """A method that this file does not define."""
+        """Call a method that this file does not define."""
         name = method.name
         if receiver.kind in MEMORY:
             return self._call_on_memory([receiver], name, given, named, node, spread)
@@ -1327,7 +1324,7 @@ class Interpreter:
             return self._call_super(receiver, name, given, named, node, spread)
         if receiver.kind in python.CONTAINERS:
             if not python.has(receiver.kind, name):
-                return NOTHING  # a list has no such method, so the call is of another thing that this may be
+                return NOTHING  # a list has no such method: the expression is something else when this is called
             row = python.does(receiver.kind, name)
             if row is None:
                 return self._unknown([receiver, *arguments], node)
@@ -1347,7 +1344,7 @@ class Interpreter:
         node: ast.AST,
         spread: Things,
     ) -> Things:
-        """A method of objects of one library's class."""
+        """Call a method on objects of one class of a library."""
         arguments, first = NOTHING.union(*given, *named.values(), spread), alike[0]
         if node in self._steps:
             return NOTHING.union(*(self._step_environment(one, arguments, node) for one in alike))
@@ -1398,7 +1395,7 @@ class Interpreter:
         return self._unknown([instance, *arguments], node)
 
     def _call_of_module(self, module: Thing, name: str, arguments: Things, node: ast.AST) -> Things:
-        """A method of nn.Module itself: the module keeps the arguments and may return them."""
+        """Call a method of nn.Module itself: the module keeps the arguments and may return them."""
         row = libraries.of_modules(name)
         buffer = node.args[0] if name == "register_buffer" and isinstance(node, ast.Call) and node.args else None
         if isinstance(buffer, ast.Constant) and isinstance(buffer.value, str):
@@ -1424,12 +1421,12 @@ class Interpreter:
         node: ast.AST,
         spread: Things,
     ) -> Things:
-        """A method of tensors, of arrays, or of what an environment gives, which may be an array."""
+        """Call a method on tensors, arrays or results of an environment, which may be arrays."""
         kind = "array" if alike[0].kind == "array" else "tensor"
         arguments = NOTHING.union(*given, *named.values(), spread)
         lacks = name in torch_api.MEMORY_LACKS or (kind == "array" and name in torch_api.ARRAYS_LACK)
         if alike[0].kind in MEMORY and lacks:
-            return NOTHING  # this method is called on another thing
+            return NOTHING  # the method is called on something else
         kinds: tuple[torch_api.Kind, ...]
         kinds = ("array",) if kind == "array" else ("tensor", "array")  # `x.numpy()` is x's memory
         row = next((r for k in kinds if (r := torch_api.OF[k].get(name)) is not None), None)
@@ -1462,7 +1459,7 @@ class Interpreter:
         return new | given_back | arguments
 
     def _share(self, made: Things, memory: Iterable[Thing]) -> None:
-        """Tensors and arrays are made over the memory of others; some methods of a tensor are none of the array's."""
+        """Record that tensors and arrays share memory with others."""
         for one in made:
             for other in (t for t in memory if t.kind in MEMORY and t.kind != one.kind):
                 self.shared.setdefault(one, set()).add(other)
@@ -1476,7 +1473,7 @@ class Interpreter:
         known = receiver.kind == "made" and libraries.role(receiver.name) == "environments"
         if not known or self._has_own_environments:
             self._escape(arguments, node, to_environments=True)
-        if receiver.kind == "instance":  # a class of this file without a step() of its own: its base has one
+        if receiver.kind == "instance":  # a class of this file without its own step(): its base has one
             self._unknown([receiver], node)
         found = self._of_environment(receiver, arguments, node)
         for step in found if _unpacks_step(self._tree.parents[node]) else ():
@@ -1484,9 +1481,9 @@ class Interpreter:
         return found
 
     def _part_step(self, step: Thing, node: ast.AST) -> None:
-        """What a step is unpacked into: observations, rewards and whether episodes end are objects of their own.
+        """Unpack a step: observations, rewards and end flags are separate objects.
 
-        The infos, in the last place, may hold any of them.
+        The infos, which come last, may hold any of them.
         """
         parts = [
             self.heap.thing("made", node, step.context, f"{_OF_ENVIRONMENT}.{place}") for place in range(_LONGEST_STEP)
@@ -1496,7 +1493,7 @@ class Interpreter:
             self.heap.put((part, GIVEN), self.heap.get((step, GIVEN)), node)
 
     def _of_environment(self, receiver: Thing, arguments: Things, node: ast.AST) -> Things:
-        """What an environment returns, and may change at the next call; it may be an argument."""
+        """The result of an environment, which may change it at the next call; it may be an argument."""
         made = self.heap.thing("made", node, self._frame.context, _OF_ENVIRONMENT)
         self.heap.put((made, GIVEN), arguments, node)
         if receiver.kind == "made":
@@ -1558,7 +1555,7 @@ class Interpreter:
         return frozenset([made])
 
     def _set_attributes(self, owner: Thing, given: Things, named: dict[str, Things], node: ast.AST) -> None:
-        """The attributes that `vars(owner).update(given, **named)` sets: those of known names, or any."""
+        """Set the attributes of `vars(owner).update(given, **named)`: those of known names, or any."""
         for name, things in named.items():
             if name != SPREAD:
                 self.heap.put((owner, name), things, node)
@@ -1624,7 +1621,7 @@ class Interpreter:
     def _call_by_class(
         self, name: str, given: list[Things], named: dict[str, Things], node: ast.AST, spread: Things
     ) -> Things:
-        """A method called through a library's class: `torch.nn.Module.train(network)`."""
+        """Call a method through a library's class: `torch.nn.Module.train(network)`."""
         owner, _, method = name.rpartition(".")
         if not is_class(owner) or not given:
             return NOTHING
@@ -1654,7 +1651,7 @@ class Interpreter:
         return frozenset([made])
 
     def _deep_copy(self, things: Things, node: ast.AST) -> Things:
-        """Copies of the same kinds that hold copies; one thing stands for all copies of what one place has made."""
+        """Copies of the same kinds that hold copies; one thing stands for all copies of what one place makes."""
         found: set[Thing] = set()
         copies: dict[Thing, Thing] = {}
         originals = self.heap.reach(things)
@@ -1738,7 +1735,7 @@ class Interpreter:
         return self._by_row(row, None, given, named, node, spread)
 
     def _snapshot(self, node: ast.AST) -> Things | None:
-        """The dict that `locals()` returns in a function: writing to it changes no variable. None if it is another."""
+        """The dict that `locals()` returns in a function; writing to it changes no variable. None for other calls."""
         owner = self._frame.owner
         if not isinstance(node, ast.Call) or not isinstance(owner, ast.FunctionDef):
             return None
@@ -1751,7 +1748,7 @@ class Interpreter:
         return frozenset([made])
 
     def _load_any(self, things: Things, node: ast.AST) -> Things:
-        """Any attribute of things, for a name known only at run time."""
+        """Any attribute of things, read by a name known only at run time."""
         found: set[Thing] = set()
         for thing in things:
             found |= self.heap.attribute(thing, EVERY)
@@ -1768,7 +1765,7 @@ class Interpreter:
     def _call_of_tensors(
         self, name: str, given: list[Things], named: dict[str, Things], node: ast.AST, spread: Things
     ) -> Things:
-        """A function or a class of torch or numpy."""
+        """Call a function or a class of torch or numpy."""
         arguments = NOTHING.union(*given, *named.values(), spread)
         module, _, last = name.rpartition(".")
         kind = _kind_of_function(module)
@@ -1817,16 +1814,17 @@ class Interpreter:
     def _held_by_result(
         self, arguments: Things, node: ast.AST, name: str, *, keepers: Sequence[Thing] = (), changes: bool = True
     ) -> Things:
-        """A call into a tensor library that no row describes: its result and its object hold the arguments.
+        """A call into a tensor library without a row of facts: only the result and the method's object keep the
+        arguments.
 
-        It may change them, and call functions among them; it keeps them nowhere else.
+        The call may change the arguments and run functions among them.
 
         Args:
-            arguments: what the call is given.
+            arguments: the arguments of the call.
             node: the call.
-            name: the name of what is called, or of the class of the objects whose method it is.
-            keepers: these objects; any of them may be it.
-            changes: whether it may change what it is given.
+            name: the name of the callee, or of the class whose method it is.
+            keepers: the objects whose method it is, if it is a method.
+            changes: whether the call may change its arguments.
         """
         made = self.heap.thing("made", node, self._frame.context, name)
         given = arguments - self._chosen(arguments, ("library",)) - {made}
@@ -1842,7 +1840,7 @@ class Interpreter:
         return self._chosen(arguments, (*MEMORY, "unknown")) | {made}
 
     def _lend(self, arguments: Things, first: Things, node: ast.AST, *, keeps: bool = True) -> None:
-        """Run the functions among arguments with their first parameter; if they are kept, later calls may, too."""
+        """Run the functions among arguments on `first`; if the callee keeps them, later calls may run them too."""
         for function in self._chosen(arguments, ("function", "bound")):
             self._apply(function, [first], {}, node)
             definition = (function.of[0] if function.kind == "bound" else function).node
@@ -1858,18 +1856,18 @@ class Interpreter:
         if last != "Sequential" or not isinstance(call, ast.Call) or layer in around:
             return False
         around |= {layer}
-        self.heap.read((layer, INSIDE))  # all of them
+        self.heap.read((layer, INSIDE))  # read all of them
         inside = [self.values.get((a, layer.context), NOTHING) for a in call.args if not isinstance(a, ast.Starred)]
         if not all(inside) and self._may_be_without_value():
-            return True  # no value yet: what comes of that in the first round would stay
+            return True  # a wrong result in the first round would remain
         return any(
             things and all(t.kind == "made" and self._computes_anew(t, around) for t in things) for things in inside
         )
 
     def _own_modules(self, layer: Thing) -> list[Thing] | None:
-        """The modules of classes of this file that a call of a module of torch.nn runs.
+        """The modules of this file's classes that run when a module of torch.nn is called.
 
-        None if it is not known to change nothing else.
+        None unless the call is known to change nothing else.
         """
         own, seen, stack = list[Thing](), set[Thing](), [layer]
         while stack:
@@ -1892,7 +1890,7 @@ class Interpreter:
         return own
 
     def _call_layer(self, layer: Thing, arguments: Things, node: ast.AST) -> Things:
-        """Call a module of torch.nn: the result is new memory, or the argument (`Identity`, in place)."""
+        """Call a module of torch.nn: the result is new memory, or the argument (`Identity`, or in place)."""
         own = self._own_modules(layer)
         if own is None:
             self._changes([layer, *arguments], node, deep=True)
@@ -1908,13 +1906,13 @@ class Interpreter:
 
 _OF_MODULES = torch_api.holders("modules")
 _SHAPING = torch_api.layers(memory="shared", inplace=False)
-"""Modules whose results share memory with their arguments, and that never change them."""
+"""Modules that share memory between argument and result, and never change it."""
 _LONGEST_STEP = 5
-"""The number of values that an environment's step returns at most: observations, rewards, two ends, infos."""
+"""The maximum number of values that an environment's step returns: observations, rewards, two end flags, infos."""
 
 
 def _unpacks_step(stmt: ast.AST) -> bool:
-    """Whether a statement unpacks an environment's step, so that nothing else holds what it returned as a whole."""
+    """Whether a statement unpacks an environment's step, so that nothing holds the tuple."""
     target = stmt.targets[0] if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1 else None
     return isinstance(target, ast.Tuple) and _LONGEST_STEP - 1 <= len(target.elts) <= _LONGEST_STEP
 
@@ -1925,9 +1923,9 @@ def _is_of_environment(thing: Thing) -> bool:
 
 
 _OF_ENVIRONMENT = "gym.spaces"
-"""What environments return: arrays and tensors, and containers of them."""
+"""What an environment returns: arrays, tensors, and containers of them."""
 _TENSORS_BY_NAME = "tensordict.TensorDict"
-"""What holds tensors under texts: `storage["obs"]`."""
+"""Holds tensors under string keys: `storage["obs"]`."""
 _STEPPING = torch_api.of_optimizers("stepping")
 _DEEPEST = 7
 """The maximum number of dots in a library's names."""
@@ -1958,13 +1956,13 @@ def is_distribution(thing: Thing) -> bool:
 
 
 def is_class(name: str) -> bool:
-    """Whether a library's name is that of a class, by the usual spelling; what a class makes is not its argument."""
+    """Whether a library's name is spelled like a class; the object that a class makes is not its argument."""
     last = name.rpartition(".")[2]
     return last[:1].isupper() and not last.isupper()
 
 
 def _may_say(node: ast.AST, option: str) -> bool:
-    """Whether a call may pass an option that is the last of its parameters."""
+    """Whether a call may pass an option that comes last among the callee's parameters."""
     if not isinstance(node, ast.Call):
         return True
     starred = any(isinstance(a, ast.Starred) for a in node.args)
@@ -1984,7 +1982,7 @@ def _size(node: ast.AST) -> int | None:
 
 
 def _training_function(roles: Roles) -> ast.FunctionDef | None:
-    """The function that trains; None if the module's own code does, or where that is not known yet."""
+    """The function that trains; None if module-level code trains, or if it is not known yet."""
     try:
         return roles.scope if isinstance(roles.scope, ast.FunctionDef) else None
     except Unconvertible:

@@ -1,4 +1,4 @@
-"""Whether objects keep their methods: a name for one, or a compiled function, would go on with the old one."""
+"""Whether objects keep their methods: an alias or a compiled function would still run the replaced method."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ METHODS = frozenset[str]().union(*METHODS_OF.values())
 
 
 def reclassed(roles: Roles) -> ast.expr | None:
-    """Where training may replace the class of an object, and all its methods with it."""
+    """Where training may replace the class of an object, and with it all methods."""
     run = (n for n in roles.run_by_training if isinstance(n, ast.expr))
     return next((n for n in run if attribute_set(roles.tree, n) == "__class__"), None)
 
@@ -37,7 +37,7 @@ def replaced_in_torch(roles: Roles, nodes: Iterable[ast.AST], methods: Collectio
 
 
 def _has_another(roles: Roles, value: ast.expr, name: str) -> bool:
-    """Whether an object holds options, or is of a class of the file that has no such method from torch."""
+    """Whether an object holds options, or its class in this file inherits no such method from torch."""
     tree = roles.tree
     if holds_options(tree, value, tree.scope_of(value)):
         return True

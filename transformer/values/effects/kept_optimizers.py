@@ -1,4 +1,4 @@
-"""Optimizers in attributes of an object: the one set above the training loop is the one stepped in the loop."""
+"""Whether an optimizer in an attribute stays the same: the loop steps the one that was set above it."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from transformer.syntax.tree import Tree
 from transformer.values.effects.world import World
 
 SETTING = lookups(sets=True)
-"""What sets attributes by their names."""
+"""Functions that set attributes by name."""
 FREEZING = (
     lookups(of="attribute", sets=True)
     | attributes(memory="number", settable=True)
     | module_methods(sets="learning")
     | of_optimizers("new groups")
 )
-"""Names whose use may change which parameters need gradients, or set attributes unseen."""
+"""Names whose use may set attributes indirectly, or change which parameters need gradients."""
 GIVING = module_methods(sets=("parts", "parameters")) | lookups(finds="parts")
-"""Methods that give a network another part, under any name."""
+"""Methods that add a part to a network, under any name."""
 DISPLAYS = (
     ast.Constant,
     ast.List,
@@ -50,7 +50,7 @@ DISPLAYS = (
     ast.JoinedStr,
 )
 USED = of_optimizers("stepping", "saving", "groups")
-"""Attributes and methods of the optimizer that training may use; the rates of its groups are checked elsewhere."""
+"""What training may use of the optimizer; learning rates in its groups are checked elsewhere."""
 
 
 def obstacle(
@@ -61,15 +61,15 @@ def obstacle(
     exact: bool,
     harmless: Collection[ast.stmt] = (),
 ) -> str | None:
-    """Why an object may get another optimizer, or step it unseen; None if it is known to do neither.
+    """Why an attribute may get another optimizer, or be stepped elsewhere; None if neither can happen.
 
     Args:
         roles: the script.
         optimizer: an optimizer whose name is an attribute, such as `self.optimizer` or `agent.critic.optimizer`.
-        updates: the functions that step it, or the loop that does.
-        exact: also require that its networks keep their parameters, for updates that clip these or
-            have several backward passes.
-        harmless: statements that change which parameters need gradients, but are known to be harmless.
+        updates: the functions, or the loop, that step it.
+        exact: also require that its networks keep their parameters, as updates need that clip gradients or run several
+            backward passes.
+        harmless: statements known to be harmless although they change which parameters need gradients.
     """
     tree = roles.tree
     apart = {n for stmt in harmless for n in walk(stmt)}
@@ -123,9 +123,9 @@ def obstacle(
 
 
 def _used_outside(roles: Roles, optimizer: Optimizer, within: Collection[ast.AST]) -> ast.expr | None:
-    """Where code may use an optimizer for more than its state and groups, other than to step it `within` some nodes.
+    """Where code may step an optimizer outside some nodes (`within`), or use more of it than its state and groups.
 
-    If nothing unknown has it, each use is seen under whatever name; otherwise all attributes of its name count.
+    If it has not escaped, every use is found under any name; otherwise all attributes with its name count.
     """
     tree, world = roles.tree, roles.get(World)
     attribute, made = last_written(optimizer.stmt.targets[0]), world.of(optimizer.call)
@@ -136,7 +136,7 @@ def _used_outside(roles: Roles, optimizer: Optimizer, within: Collection[ast.AST
             continue
         used = getattr(tree.parents[node], "attr", None)
         if known and (used in OF["tensor"] or (used is None and not _is_passed_on(roles, node))):
-            continue  # a rate, or another name of it, whose uses are seen as well
+            continue  # a learning rate, or an alias of the optimizer whose own uses are checked too
         if (known or not _is_given_to_torch(roles, node)) and (
             used not in USED or (used in of_optimizers("stepping") and node not in within)
         ):
@@ -145,13 +145,13 @@ def _used_outside(roles: Roles, optimizer: Optimizer, within: Collection[ast.AST
 
 
 def holds(roles: Roles, optimizers: Collection[Optimizer], clipped: ast.expr) -> bool:
-    """Whether the parameters of a network, `net.parameters()`, are those that one of the optimizers was given."""
+    """Whether one of the optimizers was given exactly the parameters `net.parameters()`."""
     network = _network(clipped)
     return network is not None and any(holds_network(roles, optimizer, network) for optimizer in optimizers)
 
 
 def holds_network(roles: Roles, optimizer: Optimizer, network: ast.expr) -> bool:
-    """Whether an optimizer was given all parameters of a network, and no others, whatever it is called there."""
+    """Whether an optimizer was given all parameters of a network and no others, under any name."""
     world, given = roles.get(World), optimizer.params
     wanted = world.of(network)
     held = _network(given[0]) if len(given) == 1 else None
@@ -165,21 +165,20 @@ def _network(value: ast.expr) -> ast.expr | None:
 
 
 def _is_anothers(tree: Tree, node: ast.Attribute, cls: ast.ClassDef | None) -> bool:
-    """Whether an attribute is set by the constructor of a class, for its object, that no object of `cls` runs."""
+    """Whether an attribute is set by a constructor, on its own object, that no object of `cls` runs."""
     made = _constructed(tree, node)
     return cls is not None and made is not None and made not in tree.lineage(cls)
 
 
 def _constructed(tree: Tree, node: ast.Attribute) -> ast.ClassDef | None:
-    """The class whose constructor sets an attribute of the object that it makes."""
+    """The class whose constructor sets this attribute on its own object; None if it is set elsewhere."""
     maker = tree.scope_of(node)
     own = isinstance(maker, ast.FunctionDef) and maker.name == "__init__"
     return tree.class_of_self(node.value, maker) if own else None
 
 
 def placeholders(roles: Roles, name: str) -> list[ast.Attribute]:
-    """Where the constructor of the object that trains sets an optimizer to None, which its training makes above the
-    loop."""
+    """Where the constructor sets to None an optimizer that the training method makes above its loop."""
     tree, (owner, _, attribute) = roles.tree, name.rpartition(".")
     cls = tree.parents.get(roles.scope)
     of_scope = isinstance(roles.scope, ast.FunctionDef) and owner == first_parameter(roles.scope)
@@ -197,9 +196,9 @@ def making(roles: Roles, name: str) -> list[Optimizer]:
 
 
 def trained_by(name: str) -> str:
-    """What an optimizer trains, by its name: `_actor` for `actor_optimizer` and `self.actor_optim`, or nothing.
+    """What an optimizer trains, by its name: `_actor` for `actor_optimizer` and `self.actor_optim`; "" for `optimizer`.
 
-    An optimizer in a container is named by its key, `opts["actor"]`, or else as the container is.
+    An optimizer in a container is named by its key, as in `opts["actor"]`, or else by the container.
     """
     node: ast.AST = ast.parse(name, mode="eval").body
     while isinstance(node, ast.Subscript) and not isinstance(getattr(node.slice, "value", None), str):
@@ -210,7 +209,7 @@ def trained_by(name: str) -> str:
 
 
 def always_made(roles: Roles, name: str) -> bool:
-    """Whether an object has the optimizer of a name under all conditions, as far as its constructor tells."""
+    """Whether the constructor makes the optimizer of a name on every path."""
     made = [o.stmt for o in making(roles, name)]
     makers = [roles.tree.scope_of(stmt) for stmt in made]
     return "." not in name or all(_always(maker.body, made) for maker in makers if isinstance(maker, ast.FunctionDef))
@@ -227,14 +226,14 @@ def _always(block: Sequence[ast.stmt], wanted: Collection[ast.stmt]) -> bool:
 
 
 def made_once(roles: Roles, name: str) -> bool:
-    """Whether the optimizer of a name is made by one statement, or by several of one class of which only one runs."""
+    """Whether one statement makes the optimizer of a name, or exactly one of several that make the same class."""
     made = making(roles, name)
     apart = all(roles.tree.never_both(one.stmt, o.stmt) for at, one in enumerate(made) for o in made[:at])
     return apart and len({o.kind for o in made}) == 1
 
 
 def rebound(roles: Roles, root: str, cls: ast.ClassDef | None) -> str | None:
-    """Why a name may be rebound to another object than the one, of a class, that it has above the training loop."""
+    """Why a name may not be bound to a single object of a class, made above the training loop; None if it is."""
     tree = roles.tree
     bound = [n for n in tree.of(ast.Name) if n.id == root and not isinstance(n.ctx, ast.Load)]
     if isinstance(roles.scope, ast.FunctionDef) and root == first_parameter(roles.scope):
@@ -250,8 +249,7 @@ def rebound(roles: Roles, root: str, cls: ast.ClassDef | None) -> str | None:
 
 
 def replaced(roles: Roles, path: str, cls: ast.ClassDef | None) -> str | None:
-    """Why a path, such as `agent.critic`, may name another object than the one, of a class, that it names above the
-    training loop."""
+    """Why a path such as `agent.critic` may not stay the object of `cls` that it is above the loop; None if it does."""
     tree, (owner, _, name) = roles.tree, path.rpartition(".")
     if _stays(roles, path, cls):
         return None
@@ -273,7 +271,7 @@ def replaced(roles: Roles, path: str, cls: ast.ClassDef | None) -> str | None:
 
 
 def _stays(roles: Roles, path: str, cls: ast.ClassDef | None) -> bool:
-    """Whether a path of the training scope names one object of a class in the whole loop, however it got there."""
+    """Whether a path of the training scope names one object of a class during the whole loop, wherever it was made."""
     tree, world, special = roles.tree, roles.get(World), lookups(of="special", finds="attributes")
     named = [n for n in walk(roles.scope) if isinstance(n, (ast.Name, ast.Attribute)) and unparse(n) == path]
     ours = [n for n in named if any(isinstance(m, ast.Name) and roles.is_ours(m) for m in walk(n))]
@@ -283,7 +281,7 @@ def _stays(roles: Roles, path: str, cls: ast.ClassDef | None) -> bool:
 
 
 def _set_later(roles: Roles, optimizer: Optimizer) -> ast.Attribute | None:
-    """Where the object whose parameters an optimizer is given as a whole may get another part after that."""
+    """Where an object may get another part after an optimizer was given all its parameters."""
     tree, maker = roles.tree, roles.tree.scope_of(optimizer.stmt)
     own = first_parameter(maker)  # type: ignore[arg-type]
     if not any(unparse(n) == f"{own}.parameters" for value in optimizer.params for n in walk(value)):
@@ -297,7 +295,7 @@ def _set_later(roles: Roles, optimizer: Optimizer) -> ast.Attribute | None:
 
 
 def given(roles: Roles, optimizer: Optimizer) -> list[str]:
-    """The attributes of the object whose parameters an optimizer is given."""
+    """The attributes of the object whose parameters an optimizer is given, one attribute at a time."""
     own = first_parameter(roles.tree.scope_of(optimizer.stmt))  # type: ignore[arg-type]
     found: dict[str, None] = {}
     for node in (n for value in optimizer.params for n in walk(value)):
@@ -308,7 +306,7 @@ def given(roles: Roles, optimizer: Optimizer) -> list[str]:
 
 
 def grown(roles: Roles) -> str | None:
-    """Where a method of a network, called after its construction, may give it a part that no optimizer holds."""
+    """Why a method of a network, called outside its constructor, may add a part that no optimizer holds, or None."""
     tree = roles.tree
     for cls in filter(roles.is_module, roles.tree.classes.values()):
         for method in (m for m in cls.body if isinstance(m, ast.FunctionDef) and m.name != "__init__"):
@@ -321,9 +319,9 @@ def grown(roles: Roles) -> str | None:
 
 
 def exchanged(roles: Roles, changes: Changes) -> str | None:
-    """Where training gives a module another part, or may: through an attribute that may hold a module.
+    """Why training may replace a part of a module, by setting an attribute that may hold one; None if it may not.
 
-    A list of modules or an optimizer's parameter group may also get another element.
+    Changing an element of a list of modules, or of an optimizer's parameter group, counts too.
     """
     tree, parts = roles.tree, dict(changes.grown)
     for node in roles.run_by_training:
@@ -347,7 +345,7 @@ def exchanged(roles: Roles, changes: Changes) -> str | None:
 
 
 def _is_no_part(roles: Roles, attribute: str) -> bool:
-    """Whether an attribute of this name, for any object, is never set to a module or a parameter."""
+    """Whether attributes of this name are never set to a module or a parameter, on any object."""
     tree = roles.tree
     given = {target: value for stmt in tree.of(ast.Assign) for target, value in pairwise(stmt)}
     stores = [n for n in roles.tree.attributes_set(attribute) if not isinstance(tree.parents[n], ast.AugAssign)]
@@ -356,8 +354,7 @@ def _is_no_part(roles: Roles, attribute: str) -> bool:
 
 
 def _is_data(roles: Roles, value: ast.expr, attribute: str) -> bool:
-    """Whether a value is a number, a text, a container, a tensor or an optimizer, or the result of a tensor method of
-    the attribute."""
+    """Whether a value is a number, string, container, tensor or optimizer, or from a tensor method of the attribute."""
     value = without_methods(value, OF["tensor"])
     if not isinstance(value, ast.Call):
         return isinstance(value, DISPLAYS) or (isinstance(value, ast.Attribute) and value.attr == attribute)
@@ -370,7 +367,7 @@ def _is_data(roles: Roles, value: ast.expr, attribute: str) -> bool:
 
 
 def _is_passed_on(roles: Roles, node: ast.expr) -> bool:
-    """Whether an optimizer or its method is called, or passed to code that is neither of the file nor understood."""
+    """Whether an optimizer is called, or passed to code that is neither in this file nor understood."""
     tree, call = roles.tree, roles.tree.parents[node]
     if isinstance(call, ast.keyword):
         call = tree.parents[call]

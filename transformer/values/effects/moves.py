@@ -1,4 +1,4 @@
-"""Whether code may be moved past other code: what it reads must stay as it is, and it may change nothing itself."""
+"""Whether code may be moved past other code: what it reads must stay the same, and it must change nothing itself."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEAVING = (ast.Return, ast.Break, ast.Continue, ast.Raise, ast.Yield, ast.YieldF
 USING_GRADIENTS = (
     GRADIENTS | attributes(method="runs") | {name.rpartition(".")[2] for name in of_parameters(of="gradients")}
 )
-"""Names whose use reads gradients of parameters, makes them, or asks for them."""
+"""Names whose use reads or makes gradients of parameters."""
 
 
 def reads_otherwise(
@@ -26,8 +26,8 @@ def reads_otherwise(
     Args:
         roles: the script.
         node: an expression or a statement of the training scope.
-        past: the statements that it would be moved past.
-        besides: parts of the node whose values do not count, such as the method that reports.
+        past: the statements that the node would be moved past.
+        besides: parts of the node whose values do not count, such as a logging method.
     """
     world = roles.get(World)
     asks = next((n for n in walk(node) if isinstance(n, ast.Attribute) and n.attr in GRADIENTS), None)
@@ -37,7 +37,7 @@ def reads_otherwise(
         containers = {t for n in walk(read) if isinstance(n, ast.Subscript) for t in world.of(n.value)}
         things = world.reach(world.of(read)) | containers
         held = world.resets(read, past)
-        if held is None and things:  # numbers are none
+        if held is None and things:  # numbers are no things
             held = world.changes(things, past, gradients=False, environments=True)
         if held is not None:
             return held
@@ -47,13 +47,13 @@ def reads_otherwise(
 def changes_anything(
     roles: Roles, stmt: ast.stmt, own: Collection[str] = (), besides: Collection[ast.AST] = ()
 ) -> Held | None:
-    """What a statement binds or changes, so that other code might notice when it runs; None if nothing.
+    """What a statement binds or changes, so that its position matters to other code; None if nothing.
 
     Args:
         roles: the script.
         stmt: a statement of the training scope.
-        own: names that nothing but the statement reads; it may bind them.
-        besides: calls whose effects do not count, such as those that report.
+        own: names that only this statement reads; it may bind them.
+        besides: calls whose effects do not count, such as logging.
     """
     if not {name for s in statements([stmt]) for name in access(s).binds} <= {*own}:
         return Held(stmt, "binds a name that may be read elsewhere")
@@ -68,9 +68,7 @@ def changes_anything(
 
 
 def clears_otherwise(roles: Roles, clears: ast.Call, past: Sequence[ast.stmt]) -> Held | None:
-    """Where statements may use or make gradients that `optimizer.zero_grad()` clears above them, so that it cannot run
-    below them; None if they do not.
-    """
+    """Why `optimizer.zero_grad()` cannot move below some statements: they may use or make gradients; None if it can."""
     world, tree = roles.get(World), roles.tree
     caught = next((n for n in tree.ancestors(clears) if isinstance(n, ast.Try)), None)
     if caught is not None:

@@ -12,14 +12,14 @@ from typing import Literal, NamedTuple, TypeAlias, cast
 from transformer.dataflow.variables import Owner
 
 Context: TypeAlias = "tuple[ast.AST, ...]"
-"""The last calls on the way to a function's body; empty for code that the module itself runs."""
+"""The last calls on the way to a function's body; empty for module-level code."""
 Kind: TypeAlias = Literal[
     "tensor", "array", "list", "dict", "set", "deque", "tuple", "iterator", "instance", "class", "function", "bound",
     "method", "library", "made", "options", "unknown",
 ]  # fmt: skip
-"""tensor and array: memory, views of which are the same object. instance: of a class of this file. bound: a method of
-such a class with its object. method: a method of another object, by name. library: a module, or a function or a class
-of one, by its dotted name. made: what a library made. unknown: all that unknown code may hold."""
+"""tensor and array: memory; a view is the same object as its base. instance: of a class of this file. bound: a method
+of such a class, with its object. method: a method of another object, by name. library: a module, function or class of a
+library, by dotted name. made: an object that a library made. unknown: everything that unknown code may hold."""
 
 EVERY = "*"
 """The attribute that represents any attribute of an object."""
@@ -30,7 +30,7 @@ GIVEN = "given"
 ITEMS = "[]"
 """What a container holds, at any index."""
 KEYS = "keys"
-"""Those of a dictionary's items that may be its keys."""
+"""The items of a dictionary that may be its keys."""
 SPREAD = "**"
 """The source of a dict of keyword arguments: `**vars(options)`."""
 NAMED = "="
@@ -40,14 +40,13 @@ NAMESPACE = "__dict__"
 
 
 class Thing:
-    """An object, or all objects that one place makes in one context. Equal only to itself, and never changed.
+    """An object, or all objects that one place makes in one context. Compared by identity, and immutable.
 
     Attributes:
         kind: what it is.
-        node: where it is made; None if this file does not make it.
+        node: where it is made; None if not in this file.
         context: the calls that lead there.
-        name: the dotted name of a library's function, class or module, or of the class of what it made; a method's
-            name.
+        name: the dotted name of a library's function, class or module; for `made`, of its class; a method's name.
         of: the class of an instance; function and object of a bound method; the object of a method, or of a namespace.
     """
 
@@ -76,7 +75,7 @@ class Thing:
 
 
 in_order = attrgetter("order")
-"""Sorts things, and effects on them."""
+"""Sorts things and effects."""
 Things: TypeAlias = "frozenset[Thing]"
 NOTHING: Things = frozenset()
 UNKNOWN = Thing("unknown")
@@ -98,7 +97,7 @@ class Turn:
     """The last run of one statement in one context."""
 
     done = False
-    """Whether nothing that it read has changed since, so running it again would find nothing new."""
+    """Whether nothing that it read has changed since, so that another run would find nothing new."""
 
 
 @dataclass
@@ -107,19 +106,19 @@ class Heap:
 
     held: dict[Place, Things] = field(default_factory=dict)
     since: dict[tuple[Place, Thing], ast.AST | None] = field(default_factory=dict)
-    """The code that puts a thing into a place; the first found."""
+    """The code that puts a thing into a place; only the first that was found."""
     attributes: dict[Thing, set[str]] = field(default_factory=dict)
     version: int = 0
     """Changes whenever something new is found."""
     turn: Turn | None = None
-    """The running statement, which is told when what it reads changes."""
+    """The running statement: it is marked to run again when something that it reads changes."""
     _readers: dict[Hashable, set[Turn]] = field(default_factory=dict)
     _made: dict[tuple[object, ...], Thing] = field(default_factory=dict)
 
     def thing(
         self, kind: str, node: ast.AST | None = None, context: Context = (), name: str = "", of: tuple[Thing, ...] = ()
     ) -> Thing:
-        """The thing with these properties; the same one each time."""
+        """The thing with these properties; always the same object."""
         key = (kind, node, context, name, of)
         made = self._made.get(key)
         if made is None:
@@ -152,7 +151,7 @@ class Heap:
     def put(
         self, place: Place, things: Iterable[Thing], node: ast.AST | None = None, keys: Iterable[Thing] | None = None
     ) -> None:
-        """Add things to what a place may hold. Of a dictionary's items any may be keys, unless these are given."""
+        """Add things to what a place may hold. Any item of a dictionary may be a key, unless `keys` are given."""
         if not isinstance(place, Variable) and place[0].name == NAMESPACE:
             place = (place[0].of[0], EVERY)
         held = self.held.get(place)
@@ -195,7 +194,7 @@ class Heap:
         return self.get((thing, name)) | any_of_them if any_of_them else self.get((thing, name))
 
     def below(self, thing: Thing, but: str = "", besides: Mapping[Place, set[Thing]] = {}) -> Iterator[Thing]:
-        """What a thing holds directly, and what it was made of.
+        """What a thing directly holds or was made from.
 
         Args:
             thing: the thing.
@@ -210,7 +209,7 @@ class Heap:
             yield from thing.of
 
     def reach(self, things: Iterable[Thing], but: str = "", besides: Mapping[Place, set[Thing]] = {}) -> set[Thing]:
-        """The things, and all that is reachable from them; left out is what `below` leaves out."""
+        """The things and everything reachable from them; `but` and `besides` are left out, as in `below`."""
         found, stack = set(things), [*things]
         while stack:
             for below in self.below(stack.pop(), but, besides):

@@ -20,7 +20,7 @@ DRAWS = names("distribution", draws=True, graph=False)
 
 
 class Recorded:
-    """Tells what gradients are recorded for. `roles.get(Recorded)` makes it once.
+    """Finds the tensors that gradients are recorded for. `roles.get(Recorded)` makes it once.
 
     Memory has a graph if anything that it was computed from, or that was ever written into it, has one. A graph starts
     at a network's parameters, at anything unknown, and at tensors that may require gradients themselves.
@@ -42,14 +42,13 @@ class Recorded:
         return frozenset(t for t in found if self.leaves(t))
 
     def held(self, node: ast.expr) -> frozenset[Thing]:
-        """The tensors computed with a graph that an expression may be or hold, as a distribution does; what modules
-        hold does not count."""
+        """The computed tensors with a graph that an expression may be or hold; what modules hold is left out."""
         found, stack = set[Thing](), [*self._world.meant(node)]
         while stack:
             thing = stack.pop()
             if thing not in found and not self._world.is_module_object(thing):
                 found.add(thing)
-                foreign = thing.kind == "made" and not thing.name.startswith("torch.")  # as an environment
+                foreign = thing.kind == "made" and not thing.name.startswith("torch.")  # such as an environment
                 stack += () if foreign or thing.kind in ("tensor", "unknown") else self._world.parts(thing)
         return frozenset(t for t in found if t.kind == "tensor" and self.leaves(t) - {t})
 
@@ -58,7 +57,7 @@ class Recorded:
         return frozenset(filter(self._starts, self.behind(thing)))
 
     def behind(self, thing: Thing) -> frozenset[Thing]:
-        """An object and all that its graph may go back to; nothing is followed beyond where a graph starts."""
+        """An object and everything that its graph may go back to, as far as the leaves."""
         if thing not in self._behind:
             asked, stack = {thing}, [thing]
             while stack:
@@ -72,7 +71,7 @@ class Recorded:
         return self._behind[thing]
 
     def _starts(self, thing: Thing) -> bool:
-        """Whether an object holds parameters, may be one, or may be anything."""
+        """Whether a graph may start at an object: it holds parameters, may be one, or may be anything."""
         if thing is UNKNOWN or self._world.is_module_object(thing) or thing in self._switched:
             return True
         if thing.kind != "tensor":
@@ -83,7 +82,7 @@ class Recorded:
         return thing.node is None or parameter or asks or not self._world.is_known([thing])
 
     def _sources(self, thing: Thing) -> Iterator[frozenset[Thing]]:
-        """What a tensor is computed from, and what is written into it; nothing where no gradients are recorded."""
+        """What a tensor is computed from or overwritten with; nothing where no gradients are recorded."""
         if thing.kind != "tensor":
             return
         for node, calls in ((thing.node, thing.context), *self._written.get(thing, ())):
@@ -97,9 +96,9 @@ class Recorded:
             yield self._read[node, thing.node]
 
     def _inputs(self, node: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
-        """The expressions that a node reads together with their graph, itself included if it is an expression.
+        """The expressions that a node reads along with their graph, including the node if it is an expression.
 
-        Each with whether its contents count too: a tensor made from a list or an array is made from its numbers.
+        Each with whether a container's contents count: they do not if a tensor is made from the numbers of a list.
         """
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             if node.func.attr in LEAVES or (node.func.attr in DRAWS and self._is_distribution(node.func.value)):

@@ -1,6 +1,6 @@
-"""Whether training may give a network a parameter or a layer that it has already.
+"""Whether training may give a network a parameter or a layer that it already has.
 
-Compiled code takes the two for different ones, as they were when it was traced, and no guard notices (seen with torch
+Compiled code treats the two as different ones, as they were when it was traced, and no guard notices (seen with torch
 2.13: a gradient is clipped twice).
 """
 
@@ -20,7 +20,7 @@ from transformer.values.effects.objects import UNKNOWN
 from transformer.values.effects.world import World
 
 ADDING = WRITES | module_methods(sets=("parts", "parameters"))
-"""Methods of modules, and of their dictionaries, that give them further ones."""
+"""Methods that add parts to modules and to their dictionaries."""
 
 
 DEEP = 3
@@ -28,21 +28,21 @@ DEEP = 3
 
 
 def tied(roles: Roles) -> ast.expr | None:
-    """Where training may do that, other than where a network is made."""
+    """Where training may tie a parameter or a layer, except where a network is made."""
     for node in roles.run_by_training:
         if isinstance(node, ast.expr) and (found := _given(roles, node)) is not None:
             owner, value = found
             made = getattr(roles.tree.scope_of(node), "name", "") == "__init__"
             plain = isinstance(node, ast.Subscript) and _is_plain(roles, owner)
             if made or plain or _is_plain(roles, value) or _is_no_module(roles, owner):
-                continue  # as nearly always, which is known without asking World
+                continue  # the usual case, decided without World
             if _may_be_network(roles, owner, node) and _is_there_already(roles, value):
                 return node
     return None
 
 
 def _is_plain(roles: Roles, value: ast.expr, depth: int = 0) -> bool:
-    """Whether a value is written as a number, a text or a computation: no part of a network, nor a list of parts."""
+    """Whether a value is written as a number, a string or a computation: neither a part nor a list of parts."""
     if isinstance(value, (ast.Constant, ast.BinOp, ast.UnaryOp, ast.Compare, ast.JoinedStr)):
         return True
     if isinstance(value, (ast.List, ast.Tuple)):
@@ -58,7 +58,7 @@ def _is_plain(roles: Roles, value: ast.expr, depth: int = 0) -> bool:
 
 
 def _is_no_module(roles: Roles, owner: ast.expr) -> bool:
-    """Whether an object holds options, or is `self` of a class that is derived from none."""
+    """Whether an object holds options, or is `self` of a class without bases outside this file."""
     tree, scope = roles.tree, roles.tree.scope_of(owner)
     own = tree.class_of_self(owner, scope)
     if own is not None:
@@ -71,11 +71,11 @@ def _is_of_file(tree: Tree, base: ast.expr) -> bool:
 
 
 def _given(roles: Roles, node: ast.expr) -> tuple[ast.expr, ast.expr] | None:
-    """The object that a node gives something, and what."""
+    """The object that a node adds something to, and what it adds."""
     if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Store):
         if isinstance(node, ast.Attribute) and node.attr in ("grad", "data", "requires_grad"):
             return None
-        value = roles.tree.assigned.get(node)  # none of `x += y`, which makes no other name
+        value = roles.tree.assigned.get(node)  # none for `x += y`, which makes no alias
         return None if value is None else (node.value, value)
     if not isinstance(node, ast.Call) or not node.args:
         return None
@@ -88,16 +88,16 @@ def _given(roles: Roles, node: ast.expr) -> tuple[ast.expr, ast.expr] | None:
 def _may_be_network(roles: Roles, owner: ast.expr, node: ast.expr) -> bool:
     """Whether an object may be a module, or one's dictionary of parameters or modules."""
     world = roles.get(World)
-    if world.gave_up:  # only what is written so
+    if world.gave_up:  # only weights and biases are recognised by name
         return isinstance(node, ast.Attribute) and node.attr in ("weight", "bias")
     if any(map(world.is_module_object, world.of(owner))):
         return True
     fills = isinstance(node, ast.Subscript) or last_written(getattr(node, "func", node)) in ADDING
-    return not fills and UNKNOWN in world.of(owner)  # most that are filled are lists and dictionaries
+    return not fills and UNKNOWN in world.of(owner)  # most objects filled like this are lists and dictionaries
 
 
 def _is_there_already(roles: Roles, value: ast.expr) -> bool:
-    """Whether a value may be a module or a parameter that was not made here, but found in a network."""
+    """Whether a value may be a module or a parameter that already exists, rather than one made here."""
     world, made_here = roles.get(World), set(walk(value))
     things = [*world.meant(value), *(inner for thing in world.meant(value) for inner in world.contents(thing))]
     return any(

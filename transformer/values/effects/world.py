@@ -1,4 +1,4 @@
-"""Who may hold an object, keep it from turn to turn, or change it: queries about the objects of a script."""
+"""Queries about the objects of a script: who may hold an object, keep it across iterations, or change it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from transformer.values.tensors import Tensors
 COMPUTES = names("tensor", memory=("new", "shared", "number"))
 """Methods of tensors that change nothing."""
 READS = names("tensor", memory="number", waits="value")
-"""Those that return the values as numbers of Python."""
+"""Methods of tensors that return the values as Python numbers."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Held:
 class World:
     """The objects of a script and what its code does with them. `roles.get(World)` makes it once.
 
-    The code is interpreted at the first question.
+    The code is interpreted at the first query.
     """
 
     def __init__(self, roles: Roles) -> None:
@@ -82,7 +82,7 @@ class World:
         return {node: frozenset(things) for node, things in found.items()}
 
     def meant(self, node: ast.expr) -> Things:
-        """What an expression may be, with all that UNKNOWN stands for."""
+        """What an expression may be, including everything that UNKNOWN stands for."""
         found = self.of(node)
         return found | self._escaped if UNKNOWN in found else found
 
@@ -115,12 +115,12 @@ class World:
         )
 
     def may_have(self, node: ast.expr, function: ast.FunctionDef) -> bool:
-        """Whether an expression may be an object that has a function of this file as a method, or a class that has."""
+        """Whether an expression may be an object, or its class, that has a function of this file as a method."""
         cls = self._roles.tree.parents[function]
         return not isinstance(cls, ast.ClassDef) or self.may_be_of(node, cls)
 
     def may_be_of(self, node: ast.expr, cls: ast.ClassDef) -> bool:
-        """Whether an expression may be an instance of a class of this file, or of a subclass, or such a class."""
+        """Whether an expression may be a class of this file or a subclass, or an instance of one."""
         found = self.meant(node)
         if self._code.gave_up or not found:
             return True
@@ -135,19 +135,19 @@ class World:
         return not self._code.gave_up and bool(found) and same
 
     def is_tensor(self, name: str) -> bool:
-        """Whether a variable of the training scope is a tensor unless it is None, a number or a text."""
+        """Whether a variable of the training scope is a tensor, unless it is None, a number or a string."""
         return self.are_tensors(self.named(name))
 
     def are_tensors(self, things: Collection[Thing]) -> bool:
-        """Whether objects are tensors, and there is at least one; None, numbers and texts are no objects here."""
+        """Whether objects are tensors, and there is at least one. None, numbers and strings are no objects here."""
         return not self._code.gave_up and bool(things) and all(t.kind == "tensor" for t in things)
 
     def are_numbers(self, node: ast.expr) -> bool:
-        """Whether an expression is always a number, a text or None, that is, no object."""
+        """Whether an expression is always a number, a string or None."""
         return not self._code.gave_up and node in self._values and not self._values[node]
 
     def never_runs(self, node: ast.expr) -> bool:
-        """Whether no code that runs evaluates an expression."""
+        """Whether an expression is never evaluated."""
         return not self._code.gave_up and node not in self._values
 
     def classes(self, node: ast.expr) -> list[ast.ClassDef]:
@@ -163,7 +163,7 @@ class World:
 
     @property
     def gave_up(self) -> bool:
-        """Whether the script is too much for it, so that anything may be anything."""
+        """Whether the script is too large to analyse; then anything may be anything."""
         return self._code.gave_up
 
     def may_be_tensor(self, node: ast.expr) -> bool:
@@ -173,17 +173,17 @@ class World:
         return self._code.gave_up or not found or not own
 
     def is_module_object(self, thing: Thing) -> bool:
-        """Whether an object is such a module."""
+        """Whether an object is a module of torch, or of a class of this file derived from one."""
         return self._code.is_module_object(thing)
 
     def is_single(self, thing: Thing) -> bool:
-        """Whether a thing is one module, made once in a training, and not one for all those that a place makes."""
+        """Whether a thing is a single module, made once in a training, rather than all modules made at one place."""
         tree, scope = self._roles.tree, self._roles.scope
         places = [n for n in (*thing.context, thing.node) if n is not None]
         begun = next((i for i, n in enumerate(places) if tree.scope_of(n) is scope), None)
         if self._code.gave_up or begun is None or not self.is_module_object(thing):
             return False
-        if begun and thing in self._held_by_file:  # by another training of the same run, perhaps
+        if begun and thing in self._held_by_file:  # perhaps another training of the same run made it
             return False
         for outer in (n for at in places[begun:] for n in takewhile(lambda n: n is not scope, tree.ancestors(at))):
             if isinstance(outer, (*COMPREHENSIONS, ast.For, ast.While)):
@@ -195,7 +195,7 @@ class World:
 
     @cached_property
     def _held_by_file(self) -> Things:
-        """What may be reached from variables of the file."""
+        """What is reachable from module-level variables."""
         root, held = self._roles.tree.root, self._heap.held.items()
         return self.reach({t for p, found in held if isinstance(p, Variable) and p.owner is root for t in found})
 
@@ -204,7 +204,7 @@ class World:
         return self._heap.get((thing, ITEMS)) if thing.kind in (*python.CONTAINERS, "iterator") else frozenset()
 
     def parts(self, thing: Thing) -> Things:
-        """What an object holds directly, whatever it is, and what it was made of."""
+        """What any object directly holds or was made from."""
         return frozenset(self._heap.below(thing))
 
     def changed(self) -> Iterator[tuple[ast.AST, Context, Thing]]:
@@ -214,7 +214,7 @@ class World:
                 for effect in found:
                     if effect.thing is not None and effect.kind.startswith("changes"):
                         reached = self._reachable(effect.thing) if effect.kind == "changes all" else [effect.thing]
-                        if effect.what == VALUES:  # not the lists that hold them
+                        if effect.what == VALUES:  # not the lists that hold the parameters
                             reached = [thing for thing in reached if thing.kind not in python.CONTAINERS]
                         yield from ((node, frame.context, thing) for thing in reached)
 
@@ -229,7 +229,7 @@ class World:
     def happens(self, body: Sequence[ast.stmt], besides: Collection[ast.stmt] = ()) -> Iterator[tuple[ast.AST, Effect]]:
         """The effects of running statements of the training scope, including those of the functions they call.
 
-        Each with the node in the statements at which it occurs. `besides` are statements to leave out.
+        Each comes with the node in the statements where it occurs. `besides` are statements to leave out.
         """
         left_out = {n for stmt in besides for n in walk(stmt)}
         inside = [n for stmt in body for n in walk(stmt) if n not in left_out]
@@ -260,12 +260,12 @@ class World:
         return self._done_by[frame]
 
     def _with_unknown(self, effects: Collection[Effect]) -> Sequence[Effect]:
-        """Effects in order; if unknown code runs, with those of what it may call."""
+        """Effects in order; if unknown code runs, including those of the functions that it may call."""
         unknown = any(effect.kind == "unknown" for effect in effects)
         return sorted(self._done_by_unknown.union(effects) if unknown else effects, key=in_order)
 
     def _done_lazily(self, iterator: Thing) -> frozenset[Effect]:
-        """What runs when an iterator is advanced: a generator's body, or the calls in the expression that made it."""
+        """The effects of advancing an iterator: of a generator's body, or of the calls where it was made."""
         if iterator not in self._lazily:
             self._lazily[iterator] = frozenset()  # for one that advances itself
             found = set[Effect]()
@@ -287,14 +287,14 @@ class World:
 
     @cached_property
     def _done_by_unknown(self) -> frozenset[Effect]:
-        """What is done by the functions of this file that unknown code may call."""
+        """The effects of functions of this file that unknown code may call."""
         return self._done_in(f for f in self._code.frames if f.context[:1] == (self._roles.tree.root,))
 
     @cached_property
     def _done_at_any_call(self) -> frozenset[Effect]:
-        """What is done by functions of this file that others hold, and may call whenever they run.
+        """The effects of functions of this file that other code holds and may call whenever it runs.
 
-        What they change of what they are given or have made, and the unknown code that they run, is not told.
+        Left out: changes to what they are given or make themselves, and the unknown code that they run.
         """
         lent = [
             run
@@ -307,16 +307,16 @@ class World:
         return frozenset(e for e in done if e.variable is not None or e.thing not in (None, UNKNOWN))
 
     def _done_in(self, frames: Iterable[Frame]) -> frozenset[Effect]:
-        """The effects of bodies and of all that they run, but for those on what only calls by unknown code use."""
+        """The effects of bodies and all that they run, except on objects that only calls by unknown code use."""
         done = self._effects_of({f for frame in frames for f in self._frames_in(frame)})
         return frozenset(e for e in done if self._is_ours(e.variable or e.thing))
 
     def _effects_of(self, frames: Iterable[Frame]) -> set[Effect]:
-        """The effects of bodies, without those of what they call."""
+        """The effects of bodies, without those of the functions they call."""
         return {e for f in frames for effects in self._code.effects.get(f, {}).values() for e in effects}
 
     def _is_ours(self, what: Variable | Thing | None) -> bool:
-        """Whether a variable or an object is not one of those that calls by unknown code make for themselves."""
+        """Whether the training makes or holds a variable or object itself, rather than only a call by unknown code."""
         others = (self._roles.tree.root,)
         if what is None or what.context[:1] != others:
             return True
@@ -325,7 +325,7 @@ class World:
         return any(holder is not UNKNOWN and holder.context[:1] != others for holder in holders)
 
     def _frames_in(self, frame: Frame) -> set[Frame]:
-        """A body and all those that a call of it may run."""
+        """A body and all bodies that a call of it may run."""
         frames, stack = {frame}, [frame]
         while stack:
             more = {f for called in self._code.calls.get(stack.pop(), {}).values() for f in called} - frames
@@ -336,7 +336,7 @@ class World:
     def run_at(self, function: ast.FunctionDef, nodes: Collection[ast.AST]) -> tuple[list[ast.AST], ast.AST | None]:
         """The functions that nodes of a function may run, and the first of the nodes that may run unknown code.
 
-        What is done with a raised error does not count.
+        Raising an error does not count as unknown code.
         """
         run, unknown, known = set[ast.AST](), set[ast.AST](), False
         for frame in self._code.effects.keys() | self._code.calls.keys():
@@ -355,11 +355,11 @@ class World:
         return ordered, next((n for n in places if hasattr(n, "lineno")), None)
 
     def _done(self, frame: Frame) -> Collection[tuple[ast.AST, Collection[Effect]]]:
-        """The nodes of a body that have effects, each with these."""
+        """The nodes of a body that have effects, each with its effects."""
         return self._code.effects.get(frame, {}).items()
 
     def functions_run(self, function: ast.FunctionDef) -> frozenset[ast.AST] | None:
-        """The functions that a call of one may run, itself included; None if it may run anything."""
+        """The functions that a call of a function may run, itself included; None if it may run anything."""
         frames = {f for f in self._code.effects.keys() | self._code.calls.keys() if f.owner is function}
         stack = [*frames]
         while stack:
@@ -372,7 +372,7 @@ class World:
         return frozenset(f.owner for f in frames)
 
     def nodes_run(self, functions: Collection[ast.FunctionDef]) -> list[ast.AST] | None:
-        """The nodes of all that some functions may run, in the order of the file; None if that may be anything."""
+        """The nodes of everything that some functions may run, in file order; None if that may be anything."""
         run = [self.functions_run(function) for function in functions]
         known = {owner for owners in run if owners is not None for owner in owners}
         ordered = sorted(known, key=lambda owner: getattr(owner, "lineno", 0))
@@ -398,9 +398,9 @@ class World:
     ) -> Held | None:
         """Where statements, except `besides`, may change things in place; None if they do not.
 
-        What an environment's own step changes does not count without `environments`: it may always write into what it
-        returned before. What `loss.backward()` changes does not without `gradients`: it leaves the values as they are.
-        If no thing is given, it is not known which memory is meant.
+        Without `environments`, changes by an environment's own step do not count: it may always overwrite what it
+        returned. Without `gradients`, changes by `loss.backward()` do not count: it leaves the values as they are. If
+        no thing is given, the memory in question is unknown.
         """
         wanted = self._memory(things) | (self._escaped if UNKNOWN in things else frozenset())
         if self._code.gave_up or not things:
@@ -421,11 +421,11 @@ class World:
         return None
 
     def _computes_with_tensor(self, node: ast.AST) -> bool:
-        """Whether a node calls a method that changes nothing, of a tensor, whatever objects the analysis sees there."""
+        """Whether a node calls a tensor method that changes nothing, even if the analysis sees other objects there."""
         if not calls_method(node) or node.func.attr not in COMPUTES or may_be_given(node):
             return False
         if node.func.attr in READS and not (node.args or node.keywords or self._roles.tree.methods(node.func.attr)):
-            return True  # `x.item()`: only tensors and arrays have it, except objects of a class of this file
+            return True  # `x.item()`: only tensors and arrays have it, unless a class of this file defines it
         return self._roles.get(Tensors).tensor(node.func.value)
 
     def _memory(self, things: Collection[Thing]) -> set[Thing]:
@@ -442,7 +442,7 @@ class World:
         return frozenset(t for thing in things for t in self._reachable(thing))
 
     def held_by(self, node: ast.expr) -> Things | None:
-        """All that an object holds, directly or not, and the object; None if that is not known."""
+        """An object and everything that it holds, directly or not; None if that is not known."""
         found = self.of(node)
         held = self.reach(found)
         if self._code.gave_up or not found:
@@ -461,8 +461,7 @@ class World:
         return {}
 
     def resets(self, node: ast.expr, body: Sequence[ast.stmt]) -> Held | None:
-        """Where statements may change the value of an expression of names, attributes and items; None if they do
-        not."""
+        """Where statements may give an expression of names, attributes and items another value; None if they do not."""
         names = {n.id for n in walk(node) if isinstance(n, ast.Name)}
         attributes = {n.attr: self.of(n.value) for n in walk(node) if isinstance(n, ast.Attribute)}
         holders = {t for things in attributes.values() for t in things}
@@ -500,7 +499,7 @@ class World:
 
     @cached_property
     def _methods(self) -> Mapping[Thing, list[Thing]]:
-        """The methods of each thing that some place may hold: they hold the thing (`read = x.sum`)."""
+        """The methods of each thing that some place may hold; a stored method holds its thing (`read = x.sum`)."""
         found: dict[Thing, list[Thing]] = {}
         for holder in self._holders:
             if holder.kind in ("method", "bound"):
@@ -510,7 +509,7 @@ class World:
 
     @cached_property
     def _read_elsewhere(self) -> frozenset[Variable]:
-        """Variables that a nested function reads, at whatever time it is called."""
+        """Variables that a nested function reads, whenever it is called."""
         found = set()
         for variable, scope in self._code.reads:
             while isinstance(scope, COMPREHENSIONS) and scope is not variable.owner:
@@ -524,7 +523,7 @@ class World:
         return not self._code.gave_up and bool(things) and self._escaped.isdisjoint(self._memory(things))
 
     def with_library_objects(self, things: Collection[Thing]) -> Things:
-        """Things, and what libraries made of them: the scheduler of an optimizer."""
+        """Things, and objects that libraries made from them, such as the scheduler of an optimizer."""
         found, stack = {*things}, [*things]
         while stack:
             places = (place for place in self._holders.get(stack.pop(), ()) if not isinstance(place, Variable))
@@ -534,14 +533,14 @@ class World:
         return frozenset(found)
 
     def is_left_alone(self, node: ast.expr, body: Sequence[ast.stmt]) -> bool:
-        """Whether an expression is memory that statements, and the environments they step, do not write into."""
+        """Whether an expression is memory that neither statements nor the environments they step write into."""
         if calls_method(node) and node.func.attr in NEW and not may_be_given(node):
             if self._roles.get(Tensors).tensor(node.func.value):
-                return True  # nothing else holds it, whatever network made the tensor
+                return True  # new memory that nothing else holds, whatever network made the tensor
         return self._are_left_alone(self.of(node), body)
 
     def parts_are_left_alone(self, node: ast.expr, body: Sequence[ast.stmt]) -> bool:
-        """The same of what an expression is unpacked into."""
+        """Whether the parts that an expression is unpacked into are left alone in the same way."""
         found = self.of(node)
         parts = frozenset(part for whole in found for part in self.contents(whole))
         return all(whole.kind == "tuple" for whole in found) and self._are_left_alone(parts, body)
@@ -554,7 +553,7 @@ class World:
         return known and not given and self.changes(things, body, gradients=False, environments=True) is None
 
     def other_names(self, things: Collection[Thing], name: str) -> Held | None:
-        """What else holds things than one variable of the training scope; function parameters do not count."""
+        """What else holds things, besides one variable of the training scope; function parameters do not count."""
         for thing in sorted(things, key=in_order):
             if thing in self._code.stored_by_unknown:
                 return Held(
@@ -586,7 +585,7 @@ class World:
             names: the training scope's variables that are known to hold them.
             region: the body of a loop, or other statements.
             live: names whose value may be read after the region: then only what the region itself puts somewhere
-                counts. If None, the question is what holds the objects from one turn of the loop to the next.
+                counts. If None, the question is what holds the objects from one iteration to the next.
         """
         if self._code.gave_up or UNKNOWN in things:
             return Held(None, "the objects of this script hold each other in too many ways to tell what keeps it")
@@ -625,7 +624,7 @@ class World:
         """Whether an attribute holds a thing only between the first and the second call of its method.
 
         Discounting rewards forwards does this: `self.sums = x if self.sums is None else self.sums * gamma + x`, written
-        with `if` and `else`. The attribute is stored only in these two branches, and the second makes a new value.
+        with `if` and `else`. Only these two branches set the attribute, and the second sets it to a new value.
         """
         if not isinstance(since, ast.Attribute):
             return False
@@ -642,7 +641,7 @@ class World:
         return empty and len(made) == len(later) > 0 and not any(thing in self.of(value) for value in made)
 
     def _lives_on(self, place: Variable, inside: Collection[ast.AST]) -> bool:
-        """Whether a variable may be read in a later turn than the one that binds it, apart from reads in its own scope.
+        """Whether a variable may be read in a later iteration than it is bound in, apart from reads in its own scope.
 
         A function's variables end with its call, except those that nested functions read.
         """

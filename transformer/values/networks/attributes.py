@@ -18,8 +18,8 @@ from transformer.syntax.query import bind_arguments, children, pairwise, paramet
 from transformer.syntax.tree import Tree
 
 Leaf: TypeAlias = Literal["module", "number", "list", "nested", "unknown"]
-"""A registered module or a parameter; an immutable value of the host; the list, array or iterator around either; one
-around lists."""
+"""module: a registered module or a parameter. number: an immutable value on the host. list: a list, array or iterator
+of either. nested: one of lists."""
 Leaves: TypeAlias = frozenset[Leaf]
 
 NONE: Leaves = frozenset()
@@ -30,24 +30,24 @@ NESTED: Leaves = frozenset({"list", "nested"})
 UNKNOWN: Leaves = frozenset({"unknown"})
 
 LAYERS = layers()
-"""torch's modules that compute the same in training and evaluation modes and draw no random numbers."""
+"""Modules of torch that compute the same in training and evaluation mode and draw no random numbers."""
 WRITING = names("tensor", memory="in place") - module_methods(sets="learning")
 """Methods that write values into a tensor."""
 SPACES = frozenset("observation_space action_space single_observation_space single_action_space".split())
 """Attributes of gym's environments."""
 TO_NUMBER = SAME - builtin_names(makes="class")
-"""Builtins whose result is made of their arguments, and immutable."""
+"""Builtins whose result is immutable and made from their arguments."""
 TO_LIST = COMPUTES & builtin_names(makes=("container", "iterator"))
 """Builtins whose result is mutable or an iterator."""
 REDUCING = names("numpy", reduces=True)
 ELEMENTWISE = names("numpy", rows=("element", "broadcast"))
 """Functions of numpy that return a number if given numbers, and an array if given an array."""
 ACTIVATIONS = layers(rows="row", same_bits=True)
-"""Layers that compute the same with gradients and without, row by row; made without arguments, an activation."""
+"""Layers that compute row by row and the same with and without gradients; made without arguments, activations."""
 ARRAYS = names("numpy", made="of host")
-"""Functions of numpy that make an array, which is an intermediate step to a product."""
+"""Functions of numpy that make an array, as a step towards a product."""
 OF_ARRAYS = names("array", reduces=True)
-"""Methods that reduce an array to a number, unless given a dimension."""
+"""Methods that reduce an array to a number unless a dimension is given."""
 
 
 DEEP = 20
@@ -55,12 +55,12 @@ DEEP = 20
 
 
 class Unknown(Exception):
-    """Something is not known to be harmless; the message is a clause with its line."""
+    """Something is not known to be harmless; the message is a clause with a line number."""
 
 
 @dataclass(frozen=True)
 class Frame:
-    """A scope; for a called function, with the arguments of its parameters and the frame that they are from."""
+    """A scope. For a called function, also the arguments by parameter, and the frame that they come from."""
 
     scope: ast.Module | ast.FunctionDef
     given: Mapping[str, ast.expr] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class Frame:
 
     @property
     def key(self) -> Hashable:
-        """Distinguishes it from other frames: the arguments, and the calls that pass them."""
+        """A key that distinguishes frames: the arguments, and the calls that pass them."""
         return self.scope, tuple(self.given.items()), self.caller and self.caller.key
 
     @property
@@ -82,8 +82,8 @@ class Values:
 
     Args:
         roles: the script.
-        check_class: is told of each object of a class of the file that is made on the way, and raises where the class
-            is not one of a known network.
+        check_class: called with each class of the file of which an object is made on the way; raises if it is not the
+            class of a known network.
     """
 
     def __init__(self, roles: Roles, check_class: Callable[[ast.ClassDef, ast.Call, Frame], None]) -> None:
@@ -131,8 +131,7 @@ class Values:
         return self._leaves_of_call(value, frame) if isinstance(value, ast.Call) else UNKNOWN
 
     def enter(self, function: ast.FunctionDef, call: ast.Call, caller: Frame) -> Frame | None:
-        """The frame of a called function or constructor; None if it is not clear which parameter gets which
-        argument."""
+        """The frame of a called function or constructor; None if the arguments cannot be matched to parameters."""
         method = isinstance(self._tree.parents[function], ast.ClassDef)
         receiver = ast.Constant(None) if method else None
         matched = bind_arguments(function, call, receiver)
@@ -142,8 +141,8 @@ class Values:
         return Frame(function, matched.defaults | given, caller)
 
     def function_called(self, call: ast.Call, *, local: bool = False) -> ast.FunctionDef | None:
-        """The function of this file that a call certainly runs: it is not decorated; `local`: or one around the call
-        defines it."""
+        """The function of this file that a call certainly runs, decorated at most by no_grad(); `local`: or one that a
+        function around the call defines."""
         function = self._tree.helper_called(call) if local else self._tree.function_called(call)
         plain = function is not None and all(self._tree.calls(d, *NO_GRAD) for d in function.decorator_list)
         return function if plain else None
@@ -199,7 +198,7 @@ class Values:
             self._busy.discard(key)
 
     def _frame_around(self, frame: Frame) -> Frame:
-        """The frame of the scope around a function: that of its caller, if that scope calls it."""
+        """The frame of the scope around a function: the caller's, if that scope makes the call."""
         outer, caller = self._tree.scope_of(frame.scope), frame.caller
         return caller if caller is not None and caller.scope is outer else Frame(outer)
 
@@ -250,7 +249,7 @@ class Values:
             self._busy.discard(key)
 
     def origin(self, value: ast.expr, frame: Frame) -> tuple[ast.expr, Frame]:
-        """The argument that a parameter stands for, through all callers; other values are returned as they are."""
+        """The argument that a parameter receives, traced through all callers; other values are returned unchanged."""
         while isinstance(value, ast.Name) and value.id in frame.given and frame.caller is not None:
             value, frame = frame.given[value.id], frame.caller
         return value, frame
@@ -320,7 +319,7 @@ class Values:
         return "" if defined or name in self.bound else self._tree.qualified(node) or ""
 
     def _makes_given(self, call: ast.Call, frame: Frame) -> bool:
-        """Whether a call without arguments makes an activation by a parameter: `act()`, of `act=nn.Tanh`."""
+        """Whether a call without arguments makes an activation given as a parameter: `act()` with `act=nn.Tanh`."""
         func: ast.expr = call.func
         while isinstance(func, ast.Name) and func.id in frame.given and not (call.args or call.keywords):
             if func.id in scope_access(frame.scope.body).binds:
@@ -329,7 +328,7 @@ class Values:
         return func is not call.func and self._qualified_import(func).removeprefix("torch.nn.") in ACTIVATIONS
 
     def makes_module(self, call: ast.Call, frame: Frame) -> bool:
-        """Whether a call makes a known module or a parameter; classes of this file are looked through."""
+        """Whether a call makes a known module or a parameter; classes of this file are followed."""
         name = self._qualified_import(call.func)
         last = name.rpartition(".")[2]
         if not name and self._makes_given(call, frame):
@@ -378,7 +377,7 @@ def only_initializes(tree: Tree, body: Sequence[ast.stmt]) -> bool:
 
 
 def no_class(made: ast.ClassDef, call: ast.Call, frame: Frame) -> None:
-    """Let `Values` look through nothing but layers of torch.
+    """Let `Values` follow nothing but layers of torch.
 
     Raises:
         Unknown: always.
@@ -425,7 +424,7 @@ def _element(leaves: Leaves) -> Leaves:
 
 
 def _values_of_dict(value: ast.expr) -> list[ast.expr]:
-    """The values of a dict display with names as keys; anything else is returned as it is."""
+    """The values of a dict display; any other value, or a dict with `**x`, is returned as it is."""
     return value.values if isinstance(value, ast.Dict) and None not in value.keys else [value]
 
 
@@ -436,7 +435,7 @@ def _assigned(body: Sequence[ast.stmt], name: str) -> list[ast.expr]:
 
 
 def _value_in_target(target: ast.expr, value: ast.expr, name: str) -> ast.expr | None:
-    """The value that an assignment gives a name within its target, or an expression for its elements."""
+    """The value that an assignment gives a name within its target; for an unpacked name, an element of the value."""
     if isinstance(target, ast.Name):
         return value if target.id == name else None
     inside = any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) for n in walk(target))

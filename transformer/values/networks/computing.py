@@ -49,10 +49,10 @@ from transformer.values.tensors import Tensors
 MOMENTS = OF_DISTRIBUTIONS | attributes(graph=True)
 """Attributes of tensors and of distributions that are tensors."""
 BOTH = attributes("pair")
-"""The results of `x.max(1)`, and of similar selections along a dimension."""
+"""Attributes of the pairs that `x.max(1)` and similar selections along a dimension return."""
 CHOOSING = names("tensor", pairs=True)
 CHANGES = names("tensor", memory=("new", "shared"))
-"""Methods called on a tensor as it leaves a computation."""
+"""Methods that may be called on a tensor when it leaves a computation."""
 
 
 class Computing:
@@ -60,9 +60,10 @@ class Computing:
 
     Args:
         roles: the script.
-        scope: what they belong to: a method, a function of the file, or what trains.
+        scope: the scope of the statements: a method, a function of the file, or the training scope.
         cls: the method's class; None for anything else.
-        stays: whether what computes stays where it is, with or without gradients: then a network may be any.
+        stays: whether the computation stays in place, with or without gradients as before; then any network may be
+            called.
     """
 
     def __init__(self, roles: Roles, scope: Scope, cls: ast.ClassDef | None, *, stays: bool = False) -> None:
@@ -79,9 +80,9 @@ class Computing:
         self.known: set[str] = set()
         """Names that the statements have bound."""
         self.inputs: dict[str, None] = {}
-        """Names bound above them that they read: tensors, or what a condition tests."""
+        """Names bound above the statements that these read: tensors, or what a condition tests."""
         self.distributions: set[str] = set()
-        """Those of the names bound that are, or may be, distributions."""
+        """The bound names that are, or may be, distributions."""
         self.calls_network = self.draws = self.records = False
         self.in_order = True
         """Whether the statements so far are contiguous: then a network may do more than compute."""
@@ -219,8 +220,7 @@ class Computing:
 
     @property
     def _trusts(self) -> bool:
-        """Whether any network may be called, because the same call stays in the same place; so it is without
-        gradients."""
+        """Whether any network may be called: the call stays in place, or runs without gradients."""
         return self.in_order and (self._quiet or self._stays)
 
     def _is_trained(self, call: ast.Call) -> bool:
@@ -231,7 +231,7 @@ class Computing:
             if self._class is not None and self._is_own_object(func):
                 return self._roles.is_module(self._class)  # self.forward(state)
         own = isinstance(func, ast.Attribute) and self._is_own_object(func.value)
-        seen = self._scope is self._roles.scope or unparse(func) not in self._variables  # by a function beside it
+        seen = self._scope is self._roles.scope or unparse(func) not in self._variables  # a nested function sees it
         if not own and not (isinstance(func, ast.Name) and self._class is None and seen):
             return False
         return unparse(func) in self._roles.networks or self._roles.get(World).is_module(func)
@@ -295,8 +295,7 @@ class Computing:
         return isinstance(node, ast.Constant)
 
     def _same_each_step(self, test: ast.expr) -> bool:
-        """Whether a condition has the same value in each step: it tests an option of the object or an omitted
-        parameter."""
+        """Whether a condition is the same in each step: it tests an option of the object or an omitted parameter."""
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             return self._same_each_step(test.operand)
         if isinstance(test, ast.Attribute):
@@ -346,7 +345,7 @@ class Computing:
         return bool(values) and all(self._makes_tensor(v) for v in values)
 
     def _is_of_host(self, value: ast.expr) -> bool:
-        """Whether a known tensor is made from values of the host, so that it has no gradient."""
+        """Whether a known tensor is made from host values, and so has no gradient."""
         while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and not self._makes(value):
             value = self._tensor_reshaped(value) or value.func.value
         return self._makes(value)
@@ -373,7 +372,7 @@ class Computing:
         return self._makes(value)
 
     def _gets_tensors(self, name: str) -> bool:
-        """Whether each call passes a tensor for a parameter, or omits it, which a condition tests."""
+        """Whether each call passes a tensor for a parameter, or omits it and a condition tests it."""
         function, tensors = self._scope, self._roles.get(Tensors)
         if not isinstance(function, ast.FunctionDef) or name not in self._parameters() or function is self._roles.scope:
             return False
@@ -406,7 +405,7 @@ class Computing:
         return None not in bindings and all(v and all(self._bound_to_tensors(e, seen) for e in v) for v in values)
 
     def _calls_with_name(self, function: ast.FunctionDef) -> list[ast.Call]:
-        """All calls of anything with the function's name."""
+        """All calls of a function or method with the name of the function."""
         calls = self._tree.of(ast.Call)
         return [c for c in calls if function.name in (getattr(c.func, "id", ""), self._tree.last_name(c.func))]
 
@@ -426,7 +425,7 @@ def _tests_for_none(test: ast.Compare) -> bool:
 
 
 class Sealed:
-    """The networks of a script that are fully known, and numbers that stay the same.
+    """The fully known networks of a script, and the numbers that stay the same.
 
     The networks are layers of torch and modules of this file that compute the same bits without gradients (see
     `differs`), do not change their arguments, and keep their parts (see `sealed`).
@@ -438,7 +437,7 @@ class Sealed:
         self._sealed: dict[tuple[ast.ClassDef, str | None], bool] = {}
 
     def networks(self, cls: ast.ClassDef) -> frozenset[str]:
-        """The attributes that only the constructor of a class sets, each to a parameter or a network of this kind."""
+        """The attributes that only the constructor of a class sets, each to a parameter or a fully known network."""
         if cls not in self._networks:
             self._networks[cls] = frozenset()  # a class that instantiates itself is unknown
             self._networks[cls] = frozenset(
@@ -451,7 +450,7 @@ class Sealed:
         return self._networks[cls]
 
     def named(self, scope: Scope) -> frozenset[str]:
-        """The names visible in a scope that are bound once, above the training loop, to networks of this kind."""
+        """The names visible in a scope that are bound once, above the training loop, to fully known networks."""
         roles, tree = self._roles, self._tree
         if scope is not roles.scope and not isinstance(roles.scope, ast.Module):
             return frozenset()
@@ -485,7 +484,7 @@ class Sealed:
         return isinstance(value, ast.Call) and self._tree.names.builtin(value.func) == "isinstance"
 
     def runs(self, cls: ast.ClassDef, called: str | None = None) -> bool:
-        """Whether an object of a module's class only computes, given what its constructor makes it of."""
+        """Whether a module of a class only computes, given the parts that its constructor makes."""
         key = cls, called
         if key not in self._sealed:
             self._sealed[key] = False
@@ -517,7 +516,7 @@ class Sealed:
             raise Unknown(f"line {call.lineno} makes {made.name}()")
 
     def _is_parameter(self, value: ast.expr) -> bool:
-        """Whether a value is a parameter, of which only the values can change."""
+        """Whether a value is a parameter; only its values can change."""
         return isinstance(value, ast.Call) and meaning(self._tree, value.func) == "torch.nn.Parameter"
 
     def _occurrences(self, kind: type[ast.Name] | type[ast.Attribute], name: str) -> list[ast.Name | ast.Attribute]:
@@ -553,14 +552,14 @@ def _leaves_if_known(values: Values, value: ast.expr, frame: Frame) -> object:
 
 
 def _kept_once(roles: Roles, cls: ast.ClassDef) -> Iterator[tuple[str, Frame, ast.expr]]:
-    """The attributes that the constructor sets, each to one plain value, and nothing else in the file sets."""
+    """The attributes that the constructor sets once each, to a plain value, and nothing else in the file sets."""
     constructor = next((s for s in cls.body if isinstance(s, ast.FunctionDef) and s.name == "__init__"), None)
     if constructor is None:
         return
     kept = list(kept_by(constructor))
     stored = (n for n in roles.tree.of(ast.Attribute) if not isinstance(n.ctx, ast.Load))
     elsewhere = {n.attr for n in stored if not in_constructor(roles, n)}
-    elsewhere |= {  # a part of a network that replaces another
+    elsewhere |= {  # a part of a network that another part replaces
         n.value.attr
         for n in roles.tree.of(ast.Subscript)
         if not isinstance(n.ctx, ast.Load) and isinstance(n.value, ast.Attribute)
@@ -572,7 +571,7 @@ def _kept_once(roles: Roles, cls: ast.ClassDef) -> Iterator[tuple[str, Frame, as
 
 
 def _frame_of_only_call(roles: Roles, cls: ast.ClassDef, constructor: ast.FunctionDef) -> Frame | None:
-    """The constructor as the only call of its class runs it; None if the file mentions the class elsewhere."""
+    """The constructor's frame in the only call of its class; None if the file mentions the class elsewhere."""
     tree = roles.tree
     mentions = [n for n in tree.of(ast.Name) if n.id == cls.name]
     call = tree.parents[mentions[0]] if len(mentions) == 1 else None
@@ -582,7 +581,7 @@ def _frame_of_only_call(roles: Roles, cls: ast.ClassDef, constructor: ast.Functi
 
 
 def in_constructor(roles: Roles, node: ast.Attribute) -> bool:
-    """Whether a constructor sets an attribute of its own object; subclassing within this file is excluded."""
+    """Whether a constructor sets an attribute of its own object."""
     scope = roles.tree.scope_of(node)
     if not isinstance(scope, ast.FunctionDef) or scope.name != "__init__":
         return False

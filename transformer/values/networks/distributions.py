@@ -12,8 +12,6 @@ from transformer.recognition.roles import Roles
 from transformer.syntax.query import TRY, pairwise, walk, without_methods
 from transformer.syntax.tree import Tree
 
-"""Classes that are only used in tests of type."""
-
 
 def is_made(tree: Tree, node: ast.expr) -> bool:
     """Whether an expression is a call of a class of torch.distributions."""
@@ -38,7 +36,7 @@ def may_make(roles: Roles, code: Iterable[ast.AST] | None = None) -> bool:
 
 
 def _is_of_file(tree: Tree, value: ast.expr) -> bool:
-    """Whether a value makes a network of a class of the file, or of torch's layers alone."""
+    """Whether a value makes a network whose class is in the file, or one of torch's layers only."""
     made = without_methods(value, module_methods(gives="itself"))
     calls = [node for node in walk(made) if isinstance(node, ast.Call)]
     layers = isinstance(made, ast.Call) and all((tree.qualified(c.func) or "").startswith("torch.nn.") for c in calls)
@@ -46,7 +44,7 @@ def _is_of_file(tree: Tree, value: ast.expr) -> bool:
 
 
 def caught(roles: Roles) -> ast.stmt | None:
-    """Where a script may catch the ValueError by which a distribution rejects its arguments, and go on."""
+    """Where a script may catch the ValueError that a distribution raises for its arguments, and continue."""
     tree = roles.tree
     catching: list[ast.With | ast.Try] = [w for w in tree.of(ast.With) if not tree.lets_errors_pass(w)]
     catching += [t for kind in TRY for t in tree.of(kind) if any(_may_catch(tree, h) for h in t.handlers)]
@@ -59,7 +57,7 @@ def caught(roles: Roles) -> ast.stmt | None:
 
 
 def _may_catch(tree: Tree, handler: ast.ExceptHandler) -> bool:
-    """Whether a handler may catch a ValueError: not if it names other errors of Python, or classes of any file."""
+    """Whether a handler may catch a ValueError: it names this error or a base of it, or something unknown."""
     if handler.type is None:
         return True
     for kind in handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]:
@@ -86,9 +84,9 @@ def goes_on_checking(roles: Roles) -> str | None:
 
 
 def computes_to_check(tree: Tree) -> ast.Name | ast.Attribute | None:
-    """Where a script names a distribution that may keep what it computes to check its arguments.
+    """Where a script names a distribution that may keep values computed to check its arguments.
 
-    Without the check it computes that later, and gradients are summed in another order.
+    Without the check, it computes them later, and gradients are summed in another order.
     """
     named: list[ast.Name | ast.Attribute] = [*tree.of(ast.Name), *tree.of(ast.Attribute)]
     for node in named:

@@ -1,4 +1,4 @@
-"""How a CUDA graph can draw from a network's distribution: what its `sample()` computes, without the checks.
+"""How a CUDA graph can draw from a network's distribution: the computation of `sample()`, without the checks.
 
 The checks of `torch.normal()` and `torch.multinomial()` read a tensor on the host.
 """
@@ -15,11 +15,11 @@ from transformer.syntax.tree import Tree
 from transformer.values.networks.attributes import kept_by
 
 NORMAL = "{torch}.randn_like({x}.loc).mul_({x}.scale).add_({x}.loc).detach()"
-"""As `torch.normal(loc, scale)`: standard normal numbers in the dtype of `loc`, multiplied in place, then added to."""
+"""As `torch.normal(loc, scale)`: standard normal numbers in the dtype of `loc`, scaled and shifted in place."""
 CATEGORICAL = "({x}.probs / {torch}.empty_like({x}.probs).exponential_(1)).argmax(-1)"
-"""As `torch.multinomial(probs, 1)`: the first of exponential clocks with these rates."""
+"""As `torch.multinomial(probs, 1)`: of exponential clocks with these rates, the one that rings first."""
 BY_CLASS = {"Normal": (NORMAL, "loc", 0), "Categorical": (CATEGORICAL, "logits", 1)}
-"""By class of torch.distributions: the draw, and the parameter (with its index) on whose memory layout it depends."""
+"""By class of torch.distributions: the draw, the parameter whose memory layout it depends on, and that one's index."""
 KEEPS_LAYOUT = names("tensor", "torch", rows="element", memory="new")
 """Functions and methods whose result has the memory layout of their argument."""
 LEFT_AS_IT_IS = of_layers() | module_methods(finds="parameters")
@@ -34,8 +34,8 @@ def in_one_line(tree: Tree, call: ast.Call) -> str | None:
         call: `x.sample()`, for a plain name x.
 
     Returns:
-        the expression; None unless x is shown to be one of BY_CLASS with a contiguous parameter: numbers are drawn in
-        the order of memory.
+        the expression; None unless x is shown to be one of BY_CLASS with a contiguous parameter, because numbers are
+        drawn in memory order.
     """
     assert isinstance(call.func, ast.Attribute)
     assert isinstance(call.func.value, ast.Name)
@@ -46,7 +46,7 @@ def in_one_line(tree: Tree, call: ast.Call) -> str | None:
     name = call.func.value.id
     made = _only_value(method, name)
     if "set_default_validate_args" in tree.mentioned:
-        return None  # the checks of the draw may be the only ones
+        return None  # otherwise, the checks of the draw might be the only ones
     qualified = (tree.qualified(made.func) or "") if isinstance(made, ast.Call) else ""
     kind = qualified.rpartition(".")[2]
     if not qualified.startswith(DISTRIBUTIONS) or kind not in BY_CLASS or not isinstance(made, ast.Call):
@@ -60,7 +60,7 @@ def in_one_line(tree: Tree, call: ast.Call) -> str | None:
 
 
 def _only_value(function: ast.FunctionDef, name: str) -> ast.expr | None:
-    """The value of a name that exactly one statement of a function binds."""
+    """The value of a name that is bound by exactly one statement of a function."""
     if name in parameters(function):
         return None
     bound = [s for s in statements(function.body) if name in access(s).binds]
@@ -82,7 +82,7 @@ def _is_dense(tree: Tree, cls: ast.ClassDef, method: ast.FunctionDef, value: ast
         return single and _is_dense(tree, cls, method, value.args[0], depth)
     own = method.args.args[0].arg if method.args.args else ""
     called = value.func
-    if (other := _own_method(tree, cls, called, own)) is not None and depth:  # every result of it is
+    if (other := _own_method(tree, cls, called, own)) is not None and depth:  # all of its results are contiguous
         returned = [n.value for n in walk(other) if isinstance(n, ast.Return)]
         return bool(returned) and all(v is not None and _is_dense(tree, cls, other, v, depth - 1) for v in returned)
     if not (isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name) and called.value.id == own):
@@ -99,7 +99,7 @@ def _is_dense(tree: Tree, cls: ast.ClassDef, method: ast.FunctionDef, value: ast
 
 
 def _own_method(tree: Tree, cls: ast.ClassDef, called: ast.expr, own: str) -> ast.FunctionDef | None:
-    """The method that `self(x)` or `self.name(x)` runs, if nothing else of the file can be run in its place."""
+    """The method that `self(x)` or `self.name(x)` runs, unless something else in the file may run instead."""
     if isinstance(called, ast.Name) and called.id == own:
         name = "forward"
     elif isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name) and called.value.id == own:
@@ -116,7 +116,7 @@ def _own_method(tree: Tree, cls: ast.ClassDef, called: ast.expr, own: str) -> as
 
 
 def _is_call_or_read(tree: Tree, use: ast.expr) -> bool:
-    """Whether a module is only called, or read."""
+    """Whether a use of a module only calls or reads it."""
     parent = tree.parents[use]
     if isinstance(parent, ast.Attribute):
         return parent.attr in LEFT_AS_IT_IS
@@ -126,8 +126,8 @@ def _is_call_or_read(tree: Tree, use: ast.expr) -> bool:
 def _ends_dense(tree: Tree, module: ast.expr, depth: int = 6) -> bool:
     """Whether an expression makes a module that ends with a linear layer.
 
-    Functions of this file are followed if they return their first argument, for example after initialising it, or what
-    they make.
+    Functions of this file are followed if they return what they make, or their first argument, for example after
+    initialising it.
     """
     if not isinstance(module, ast.Call) or not depth:
         return False

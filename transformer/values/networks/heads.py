@@ -27,8 +27,8 @@ KNOWN = layers(autocast=("product", "kept")) | HOLDERS
 class Heads:
     """The heads of the trained networks that functions call, as the calls of nn.Linear that make them.
 
-    Everything that a network returns is computed from the results of heads, so it is float32 if those are; the results
-    of other layers go only into layers.
+    All results of a network are computed from the results of its heads, so they are float32 if those are. The results
+    of other layers are only inputs of layers.
     """
 
     def __init__(self, roles: Roles) -> None:
@@ -39,7 +39,7 @@ class Heads:
 
     @property
     def found(self) -> list[ast.Call]:
-        """The calls that make heads, in the order of the text."""
+        """The calls that make heads, in source order."""
         return sorted(self._heads, key=lambda call: (call.lineno, call.col_offset))
 
     @property
@@ -142,7 +142,7 @@ class Heads:
         return stmt
 
     def _enter_method(self, cls: ast.ClassDef, name: str, line: int) -> None:
-        """Record what a method returns, or the layer that is called instead."""
+        """Record the heads behind a method's results, or the layer that is called instead."""
         method = next((s for s in cls.body if isinstance(s, ast.FunctionDef) and s.name == name), None)
         if method is not None:
             self._layers_in_method(cls, method)
@@ -172,7 +172,7 @@ class Heads:
         return is_read(name) and not isinstance(self._tree.parents[name], ast.Attribute)
 
     def _feeds_layers(self, call: ast.Call, method: ast.FunctionDef, own: str | None, modules: frozenset[str]) -> bool:
-        """Whether a result is used only as the input of layers."""
+        """Whether a result of a layer is used only as the input of layers."""
 
         def inside_layer(node: ast.AST) -> bool:
             return any(
@@ -195,13 +195,13 @@ class Heads:
         return frozenset(name for name, value in kept if value is not None and self._makes_module(value))
 
     def _makes_module(self, value: ast.expr) -> bool:
-        """Whether a value may hold layers: it has a call that is not known to return tensors and numbers."""
+        """Whether a value may hold layers: it contains a call that is not known to return only tensors and numbers."""
         calls = [n for n in walk(value) if isinstance(n, ast.Call) and self._layer(n) != "Parameter"]
         names = [self._tree.qualified(call.func) or ast.unparse(call.func) for call in calls]
         return any(n.startswith("torch.nn.") or not n.startswith(("torch.", "numpy.", "math.")) for n in names)
 
     def _head_of_attribute(self, cls: ast.ClassDef, name: str, line: int) -> None:
-        """Record the last linear layer of what an attribute holds."""
+        """Record the last linear layer of an attribute's value."""
         made = [value for method in _methods(cls) for kept, value in kept_by(method) if kept == name]
         if not made or None in made:
             raise Unknown(f"line {line}: the value of {name} of {cls.name} is not known")

@@ -14,9 +14,9 @@ REORDERS = names("tensor", reorders=True)
 
 
 def divided_first(roles: Roles, argument: ast.expr) -> bool:
-    """Whether a network always divides an argument by a number first, which casts bytes to float32.
+    """Whether a network always divides an argument by a number before using it otherwise.
 
-    Dividing bytes by 255.0 casts them to float32 first, so the quotients equal those of the same numbers in float32.
+    Dividing bytes by 255.0 casts them to float32 first, so the quotients are the same as for an image in float32.
     """
     call = roles.tree.parents[argument]
     if not isinstance(call, ast.Call) or argument not in call.args:
@@ -46,7 +46,7 @@ def _divides(
 
 
 def _is_divided(tree: Tree, cls: ast.ClassDef, method: ast.FunctionDef, use: ast.expr, entered: list[str]) -> bool:
-    """Whether a use of an image divides it, perhaps with its axes permuted, or passes it to a method that does."""
+    """Whether a use of an image divides it, perhaps after permuting its axes, or passes it to a method that does."""
     parents = tree.parents
     node: ast.AST = use
     while isinstance(outer := parents[node], ast.Attribute) and outer.attr in REORDERS:

@@ -1,8 +1,8 @@
-"""Shows, from the text of its class, that a network is made only of known modules, parameters and plain numbers.
+"""Shows, from a network's class, that the network is made only of known modules, parameters and plain numbers.
 
-Such a network always computes the same from the same parameters and inputs: it has no mode, stored callable, generator
-or container of its own, and its methods change nothing and read nothing that may change. Anything not known to be
-harmless is an obstacle; it need not be harmful.
+Such a network always computes the same from the same parameters and inputs. It has no mode, stored callable, generator
+or container of its own; its methods change nothing and read nothing that may change. Anything not known to be harmless
+is an obstacle, even if it does no harm.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ READ = (
     | names("tensor", memory="number")
     | names("tensor", memory=("new", "shared"), waits="", draws=False) - OF_MODULE
 )
-"""Attributes and methods of modules and parameters that only read them."""
+"""Attributes and methods that only read modules and parameters."""
 STATEFUL = (
     *(
         f"torch.{name}"
@@ -57,7 +57,7 @@ STATEFUL = (
 )
 """Prefixes of functions that keep or read state, draw random numbers, or reach more than their arguments."""
 PURE = HARMLESS - builtin_names(varies=True) - lookups(of="builtin")
-"""Builtins that print, or compute the same of equal arguments."""
+"""Builtins that print, or return equal results for equal arguments."""
 GROWING = method_names("list", keeps=("given", "contents"))
 PUTTING_TOGETHER = (
     GROWING
@@ -72,11 +72,11 @@ LATER = (ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef, ast.GeneratorExp, as
 THROUGH = builtin_names(makes="iterator", calls="")
 """Builtins used to iterate over modules."""
 TELLS = builtin_names(gives="nothing", acts=False)
-"""Builtins whose results hold nothing of what they are given."""
+"""Builtins whose results hold nothing of their arguments."""
 
 
 def computes(name: str) -> bool:
-    """Whether a function of a library, by its whole name, does nothing but compute with its arguments."""
+    """Whether a library function, given by its qualified name, does nothing but compute with its arguments."""
     return library_does(name) == "computes" and not name.startswith(STATEFUL)
 
 
@@ -91,7 +91,7 @@ class _Class:
 
 
 class Parts:
-    """Checks the classes and functions of this file that a network is made with."""
+    """Checks the classes and functions of this file that make a network."""
 
     def __init__(self, roles: Roles) -> None:
         self._roles, self._tree = roles, roles.tree
@@ -104,7 +104,7 @@ class Parts:
         """Names of methods that return parts of a network, such as lists of parameters."""
 
     def obstacle(self, call: ast.Call) -> str | None:
-        """Why the object that a call in the training scope makes is not known; None if it is a known network."""
+        """Why the object that a call in the training scope makes is not a known network; None if it is."""
         frame = Frame(self._roles.scope)
         try:
             self._call_of_constructor(call, frame, "")
@@ -118,14 +118,14 @@ class Parts:
         return None if known else f"line {call.lineno} makes {ast.unparse(call.func)}(), which is not a known network"
 
     def _is_known_module(self, name: ast.Name, frame: Frame) -> bool:
-        """Whether a name is always a known module; nothing else can be a part of a known network."""
+        """Whether a name may be a known module; nothing else can be a part of a known network."""
         try:
             return "module" in self._values.leaves(name, frame)
         except Unknown:
             return False
 
     def check_structure(self) -> None:
-        """Check that methods of the networks' classes neither replace parts nor pass on self or its parts.
+        """Check that no method of the networks' classes replaces parts or passes on `self` or its parts.
 
         Raises:
             Unknown: one may.
@@ -153,12 +153,12 @@ class Parts:
         self._check_handing_out()
 
     def _apart(self, cls: ast.ClassDef, *, making: bool = False) -> frozenset[str]:
-        """The methods of a class that run only after training, or never; with `making`, those that only the constructor
-        runs too.
+        """The methods of a class that run only after training, or never; with `making`, also those that only the
+        constructor runs.
 
-        Python and torch do not call them on their own, every mention of their names is in such a place, and they leave
-        nothing behind that runs later. The constructor passes the object to nothing that may find them by computed
-        names; the other methods are checked for that one by one.
+        Python and torch do not call them on their own, their names occur only in such places, and they leave nothing
+        behind that runs later. The constructor passes the object to nothing that may look methods up by computed names;
+        other methods are checked for that one by one.
         """
         made = [m for m in cls.body if isinstance(m, ast.FunctionDef) and m.name == "__init__" and m.args.args]
         if [self._tree.qualified(b) for b in cls.bases] != ["torch.nn.Module"] or any(map(self._hands_on, made)):
@@ -181,7 +181,7 @@ class Parts:
         return frozenset(apart)
 
     def _hands_on(self, method: ast.FunctionDef) -> bool:
-        """Whether a method uses `self` other than before a dot or to call its base class."""
+        """Whether a method uses `self` other than to access an attribute or to call its base class."""
         parents, own = self._tree.parents, method.args.args[0].arg
         for node in walk(method):
             outer = parents[node] if _is_the_name(node, own) else None
@@ -193,19 +193,19 @@ class Parts:
         return False
 
     def _written(self, name: str) -> Iterator[ast.expr]:
-        """The places where a name occurs: as a name, an attribute or a text."""
+        """The places where a name occurs: as a name, an attribute or a string."""
         tree = self._tree
         yield from (n for n in tree.of(ast.Name) if n.id == name)
         yield from (n for n in tree.of(ast.Attribute) if n.attr == name)
         yield from (n for n in tree.of(ast.Constant) if n.value == name)
 
     def _runs_late(self, node: ast.expr) -> bool:
-        """Whether an expression is below the training loop, where nothing runs before the loop has ended."""
+        """Whether an expression is below the training loop, and so runs after the loop."""
         end = self._roles.outermost.end_lineno
         return self._tree.scope_of(node) is self._roles.scope and end is not None and node.lineno > end
 
     def _is_made_by(self, node: ast.expr, cls: ast.ClassDef) -> bool:
-        """Whether an expression calls a method of the object in the constructor of its class."""
+        """Whether an expression is a method that the constructor of its class calls on its own object."""
         scope, call = self._tree.scope_of(node), self._tree.parents[node]
         if scope not in cls.body or not isinstance(scope, ast.FunctionDef) or scope.name != "__init__":
             return False
@@ -221,7 +221,7 @@ class Parts:
             return UNKNOWN
 
     def _check_made_class(self, cls: ast.ClassDef, call: ast.Call, caller: Frame) -> None:
-        """Check the class of a call, and its arguments.
+        """Check the class that a call instantiates, and the arguments.
 
         Raises:
             Unknown: something is not known to be harmless.
@@ -229,7 +229,7 @@ class Parts:
         self._once_of_call(cls, call, caller, lambda: self._check_class(cls, call, caller))
 
     def _once_of_call(self, what: ast.AST, call: ast.Call, frame: Frame, check: Callable[[], None]) -> None:
-        """Check what a call runs, once per frame: in another frame it may have other arguments.
+        """Check what a call runs, once per frame, as the arguments may differ by frame.
 
         Raises:
             Unknown: something is not known, or the call is recursive.
@@ -243,7 +243,7 @@ class Parts:
             self._open.discard(call)
 
     def _once(self, what: ast.AST, where: Hashable, check: Callable[[], None]) -> None:
-        """Check something once, and repeat the outcome later; while a check runs, asking again is no obstacle."""
+        """Check something once and repeat the outcome later; asking again during the check is no obstacle."""
         if (what, where) not in self._checked:
             self._checked[what, where] = None
             try:
@@ -305,7 +305,7 @@ class Parts:
         self._check_self(function, own, cls)
 
     def _is_unused_environment(self, attribute: str, value: ast.expr | None, frame: Frame) -> bool:
-        """Whether an attribute is a library's environment, no module, and nothing reads it."""
+        """Whether an attribute is a library's environment, not a module, and is never read."""
         step = self._roles.phases.env_step.func
         origin = self._values.origin(value, frame)[0] if value is not None else None
         if (
@@ -321,7 +321,7 @@ class Parts:
         return bool(made) and known and not read
 
     def _put_together(self, function: ast.FunctionDef, frame: Frame, own: str) -> None:
-        """Check what a constructor does, or a function of this file that it calls."""
+        """Check what a constructor does, or a function of this file that the constructor calls."""
         local = {*parameters(function), *(n for s in statements(function.body) for n in access(s).binds)}
         for stmt in statements(function.body):
             if not self._is_only_called(stmt):
@@ -336,7 +336,7 @@ class Parts:
                     self._call_of_constructor(node, frame, own)
 
     def _is_only_called(self, stmt: ast.stmt) -> bool:
-        """Whether a statement defines a function that is only called, so that its calls are all that is to check."""
+        """Whether a statement defines a function that is only called, so that checking its calls is enough."""
         if not isinstance(stmt, ast.FunctionDef) or stmt.decorator_list:
             return False
         around = walk(self._tree.scope_of(stmt))
@@ -363,7 +363,7 @@ class Parts:
             known = known or initializes_all(self._tree, func)
             known = known or (func.attr == "__init__" and ast.unparse(func.value).startswith("super("))
             known = known or self._values.leaves(call, frame) in (MODULE, NUMBER)
-            # a part's own call, to find out its output size
+            # the network calls one of its parts, to find its output size
             known = known or (_is_the_name(func.value, own) and self._values.leaves(func, frame) == MODULE)
         if not known and not (name in ("torch.no_grad", "torch.inference_mode") and not call.args):
             raise Unknown(f"line {call.lineno} calls {ast.unparse(func)}() while the network is made")
@@ -371,7 +371,7 @@ class Parts:
     # --- methods -------------------------------------------------------------------------------------------
 
     def _check_method(self, function: ast.FunctionDef, cls: _Class | None) -> None:
-        """Check what runs when the network is called: a method, or a function of this file that one calls."""
+        """Check what runs when the network is called: a method, or a function of this file that a method calls."""
         kept = (cls.node, *cls.kept.items()) if cls is not None else ()
         self._once(function, kept, lambda: self._check_run(function, cls))
 
@@ -407,7 +407,7 @@ class Parts:
                 self._distribution(made)
             known = function is not None or drawn or self._tree.names.builtin(func) in PURE
         elif calls_itself(call, own) and cls is not None:
-            known = "forward" in cls.methods  # the module's own call
+            known = "forward" in cls.methods  # calls the module itself
         elif isinstance(func, ast.Name):
             known = cls is not None and self._goes_through_modules(func, own, cls)
         elif isinstance(func, ast.Attribute) and _is_the_name(func.value, own) and cls is not None:
@@ -421,7 +421,7 @@ class Parts:
             raise Unknown(f"line {call.lineno} calls {ast.unparse(func)}(), of which nothing is known")
 
     def _distribution(self, cls: ast.ClassDef) -> None:
-        """Check that the methods of a distribution of this file, which lives for one call, read nothing that changes.
+        """Check that the methods of a distribution class of this file, used during one call, read nothing that changes.
 
         Raises:
             Unknown: they may.
@@ -447,8 +447,8 @@ class Parts:
     def _check_self(
         self, function: ast.FunctionDef, own: str, cls: _Class, *, known_only: bool = True, makes: bool = False
     ) -> None:
-        """Check that `self` is only used before a dot, with a known attribute (or any), and that modules are only
-        called, read or made."""
+        """Check that `self` is only used to access attributes (known ones or any), and that modules are only called,
+        read or made."""
         parents = self._tree.parents
         for node in walk(function):
             if isinstance(node, ast.Attribute) and node.attr == "__init__" and function.name != "__init__":
@@ -459,7 +459,7 @@ class Parts:
             if isinstance(outer, ast.Call) and ast.unparse(outer.func) == "super":
                 continue
             if calls_itself(outer, own) and outer.func is node and "forward" in cls.methods:
-                continue  # self(x), the module's own call
+                continue  # self(x) calls the module itself
             at = f"line {getattr(node, 'lineno', function.lineno)}"
             if not isinstance(outer, ast.Attribute):
                 raise Unknown(f"{at} passes {own} on")
@@ -539,7 +539,7 @@ class Parts:
         return known and (bool(kept) or part.attr in buffers)
 
     def _is_saved(self, attribute: ast.Attribute) -> bool:
-        """Whether this is `torch.save(self.actor.state_dict(), path)`, which copies values."""
+        """Whether an attribute is the one in `torch.save(self.actor.state_dict(), path)`, which copies values."""
         call = self._tree.parents[attribute]
         read = isinstance(call, ast.Call) and call.func is attribute and not call.args and not call.keywords
         return read and attribute.attr == "state_dict" and self._tree.calls(self._tree.parents[call], "torch.save")
@@ -586,7 +586,7 @@ class Parts:
             raise Unknown(f"line {stmt.lineno} does more than call and assign")
 
     def _check_global(self, name: ast.Name) -> None:
-        """Check that a name of the file that a method reads never changes."""
+        """Check that a global name that a method reads never changes."""
         roles = self._roles
         tree = roles.tree
         values = self._values

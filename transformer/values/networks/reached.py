@@ -1,9 +1,9 @@
 """Whether each backward pass of an update reaches every parameter that its loss is computed with, in every minibatch.
 
-If a loss does not reach a parameter, eager code leaves its gradient None; compiled code makes it zeros if the parameter
-was computed with, and the optimizer then takes a step. So code may be compiled only if all parameters are shown to be
-reached. The update is analysed once for each path through its conditions. Each value has two sets: the parameters that
-certainly get a gradient through it, and those that may.
+If a loss does not reach a parameter, eager code leaves its gradient None. Compiled code sets it to zeros if the
+parameter took part in the computation, and the optimizer then takes a step. So code may be compiled only if all
+parameters are shown to be reached. The update is analysed once for each path through its conditions. Each value has two
+sets of parameters: those that certainly get a gradient through it (`must`), and those that may (`may`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ WAYS = 64
 DEEP = 12
 """The maximum depth of nested calls."""
 FAR = 1000
-"""Columns by which the calls of layers that one call runs are told apart."""
+"""Column offset that distinguishes the calls of layers inside one call of a `Sequential`."""
 
 Found = frozenset[str]
 NOTHING: Found = frozenset()
@@ -61,7 +61,7 @@ _KEEPS = attributes(graph=True) | attributes("pair", graph=True)
 _METHODS = names("tensor", "array", "distribution") | frozenset(dir(list)) | frozenset(dir(dict))
 """Methods of tensors, arrays, distributions and containers."""
 TENSORS = MADE | holders("itself")
-"""Functions that make a tensor that an optimizer may be given by name."""
+"""Functions that make a tensor which may be given to an optimizer by name."""
 COMPILED = ("torch.compiler.is_compiling", "torch.is_tensor")
 """Conditions that are true when an update is compiled, or whose other branch computes no gradients."""
 _NUMBERS = (
@@ -101,20 +101,20 @@ class _Value:
     must: Found = NOTHING
     may: Found = NOTHING
     parts: tuple[_Value, ...] | None = None
-    """For a tuple or a list of known length, or for layers that are called one after another."""
+    """For a tuple or list of known length: its elements. For layers called one after another: the layers."""
     path: str = ""
-    """For a network: the expression for it in the training scope."""
+    """For a network: its expression in the training scope."""
     cls: ast.ClassDef | None = None
-    """For a network or another object: its class in this file."""
+    """For an object, such as a network: its class in this file."""
     layer: bool = False
-    """Whether it is made only of torch's modules, so that every call computes with all of its parameters."""
+    """Whether the network is made only of torch's modules, so that every call uses all of its parameters."""
     opaque: str = ""
     """For a result of unknown code: each of its parts may come from different parameters."""
     none: bool = False
     truth: bool | None = None
     """For a constant, its truth value."""
     through: frozenset[tuple[str, ast.expr]] = field(default=frozenset(), compare=False)
-    """Parameters to which gradients may flow, each with the expression of which it is not known whether they do."""
+    """Parameters that gradients may flow to, each with the expression for which this is not known."""
 
     def part(self, index: int | None) -> _Value:
         """An element of a sequence; if the index is unknown, what holds for all elements."""
@@ -135,7 +135,7 @@ class _Value:
 
 
 ANY = "*"
-"""A call that clears gradients and is not on an optimizer may clear those of any."""
+"""Stands for any optimizer, in a call that clears gradients but is not a method of an optimizer."""
 NONE = _Value(none=True)
 PLAIN = _Value()
 
@@ -148,7 +148,7 @@ def _joined(values: Iterable[_Value]) -> _Value:
 
 
 def _any_of(values: Sequence[_Value]) -> _Value:
-    """One of these values, unknown which."""
+    """One of these values; which one is unknown."""
     if not values:
         return PLAIN
     return _Value(values[0].must.intersection(*(v.must for v in values)), NOTHING.union(*(v.may for v in values)))
@@ -178,7 +178,7 @@ def unreached(
     Args:
         roles: the script.
         update: the function.
-        backward: the losses of a call that computes gradients of an update; None for all other calls.
+        backward: for a call that computes gradients of an update, its losses; None for other calls.
     """
     if (other := _other_network(roles, update)) is not None:
         sets = f"line {other.lineno} sets {last_written(other)}"
@@ -209,9 +209,9 @@ def unreached(
 
 
 def _other_network(roles: Roles, update: ast.FunctionDef) -> ast.Name | ast.Attribute | None:
-    """Where training sets a name of an update's, or an attribute, to another network, one of which an optimizer holds.
+    """Where training rebinds a name or attribute that may then be one of several networks, some held by an optimizer.
 
-    What a constructor sets of its object is another object's than the one that trains.
+    Attributes set in a constructor do not count: they belong to a new object, not to the one that trains.
     """
     tree, world, stored = roles.tree, roles.get(World), dict[str, ast.Name | ast.Attribute]()
     called = [n for n in tree.of(ast.Call) if getattr(n.func, "id", "") == update.name]
@@ -267,12 +267,12 @@ class _Pass:
     values: dict[str, _Value]
     """All variables at that point."""
     steps: list[str] = field(default_factory=list)
-    """The optimizers that are stepped before the next pass."""
+    """The optimizers that step before the next pass."""
     cleared: list[str] = field(default_factory=list)
     """The optimizers whose gradients are cleared before the next pass, and before they are used."""
 
     def ends(self, optimizers: Sequence[Optimizer]) -> bool:
-        """Whether the gradients of these optimizers (of any, if none) are used or cleared before the next pass."""
+        """Whether gradients of these optimizers (if empty: any) are used or cleared before the next pass."""
         names = {o.name for o in optimizers}
         return bool(names.intersection((*self.steps, *self.cleared)) if names else self.steps) or ANY in self.cleared
 
@@ -293,7 +293,7 @@ class _Way:
         self._passes: list[_Pass] = []
         self.reaching: set[ast.Call] = set()
         self.empty: set[ast.Call] = set()
-        """The passes whose losses reach parameters, and those whose losses reach none."""
+        """The passes whose losses reach no parameters; `reaching` are the others."""
         calls = [n for n in walk(update) if isinstance(n, ast.Call)]
         self._last = max((c for c in calls if backward(c) is not None), key=lambda c: c.lineno, default=None)
         self._steps = [
@@ -304,7 +304,7 @@ class _Way:
         self._read = {unparse(n) for n in walk(update) if isinstance(getattr(n, "ctx", None), ast.Load)}
         self._off = False
         self._parts: list[list[_Value]] = [[]]
-        """The values of the parts of each expression that is being evaluated."""
+        """Parts of the expressions that are being evaluated, innermost last, with their values."""
 
     def fault(self) -> Missed | None:
         """A parameter that a pass does not reach on this path."""
@@ -335,7 +335,7 @@ class _Way:
         return None
 
     def _sums(self) -> Iterator[tuple[list[_Pass], list[Optimizer]]]:
-        """The passes whose gradients are summed when optimizers step, with the optimizers; none if some are unknown."""
+        """The passes whose gradients are summed before optimizers step, and the optimizers ([] if unknown)."""
         last = len(self._passes) - 1
         for end in (i for i, one in enumerate(self._passes) if one.steps or i == last):
             steps = dict.fromkeys(self._passes[end].steps)
@@ -348,7 +348,7 @@ class _Way:
                 yield self._passes[begins : end + 1], optimizers
 
     def _is_held(self, token: str, optimizers: Sequence[Optimizer]) -> bool:
-        """Whether some optimizers may hold the parameters; yes if it is not known which optimizers these are."""
+        """Whether some optimizers may hold a parameter; true if the optimizers are unknown."""
         path = token.partition("(")[0]
         start = re.split(r"[.\[]", path)[0]
         if not optimizers:
@@ -374,8 +374,7 @@ class _Way:
         )
 
     def _prefixes(self, optimizer: Optimizer, value: ast.expr, depth: int = 4) -> list[str | None]:
-        """The objects that parameters are taken from, such as `agent` in `agent.parameters()`; None if not
-        understood."""
+        """The objects whose parameters an argument holds: `agent` in `agent.parameters()`; None if unknown."""
         if isinstance(value, ast.Name) and depth:
             made = self._roles.only_value(value.id)
             if made is None:
@@ -403,14 +402,14 @@ class _Way:
                 return [p for part in value.args for p in self._prefixes(optimizer, part, depth)]
             if isinstance(value.func, ast.Attribute) and value.func.attr == "parameters" and not value.args:
                 path = unparse(value.func.value)
-                if path.partition(".")[0] == "self":  # as the training scope writes it
+                if path.partition(".")[0] == "self":  # the name in the training scope
                     owner = optimizer.name.rpartition(".")[0]
                     path = f"{owner}{path.removeprefix('self')}" if owner else path
                 return [path]
         return [None]
 
     def _is_list_of(self, value: ast.expr, made: ast.expr) -> bool:
-        """Whether a value is only a list that an expression makes, and that stays as it was made."""
+        """Whether a value is a list that an expression makes and that never changes."""
         world = self._roles.get(World)
         lists, inside = world.of(value), {*walk(made)}
         named = {n.id for n in inside if isinstance(n, ast.Name) and not self._tree.names.builtin(n)}
@@ -500,11 +499,11 @@ class _Way:
 
     def _loop(self, frame: _Frame, loop: ast.For, depth: int) -> None:
         items = self._value(frame, loop.iter, depth)
-        listed = items.path if "[" not in items.path else ""  # a list of layers, which an object keeps
+        listed = items.path if "[" not in items.path else ""  # a list of layers that an object keeps
         if not self._chosen(f"{listed or f'{frame.key}{loop.lineno}'}: runs"):
             self._follow_block(frame, loop.orelse, depth)
             return
-        for _ in range(2):  # the second turn sees what the first leaves
+        for _ in range(2):  # the second iteration sees what the first leaves
             self._bind_value(frame, loop.target, items.part(None), depth)
             try:
                 self._follow_block(frame, loop.body, depth)
@@ -681,19 +680,19 @@ class _Way:
         return _joined((owner,)) if node.attr in _KEEPS else _perhaps((owner,))
 
     def _object(self, node: ast.expr, path: str) -> _Value | None:
-        """The object that an expression is, if it is of a class of this file: on this path, of one of them."""
+        """An expression as an object of a class of this file: of the class that it has on this path."""
         cls = self._one_of(path, self._roles.get(World).classes(node), {})
         return None if cls is None else _Value(path=path, cls=cls)
 
     def _one_of(
         self, path: str, classes: Sequence[ast.ClassDef], made: Mapping[ast.expr, ast.ClassDef | None]
     ) -> ast.ClassDef | None:
-        """The class that an object has on this path of the update; None if it is made in another way.
+        """The class that an object has on this path of the update; None if something else may have made it.
 
         Args:
             path: the object.
-            classes: those that it may have.
-            made: what makes it, each with the class, if that is known.
+            classes: the classes that it may have.
+            made: the expressions that make it, each with its class, if known.
         """
         each = list(dict.fromkeys(classes))
         last = None if None in made.values() else each[-1:]
@@ -704,7 +703,7 @@ class _Way:
         return None
 
     def _is_made_by(self, path: str, cls: ast.ClassDef, some: Sequence[ast.expr], rest: Sequence[ast.expr]) -> bool:
-        """Whether an object is made by some of several values; all that one `if` decides goes one way."""
+        """Whether, on this path, some of several values make an object; all choices of one `if` go the same way."""
         test = next((n for v in some[:1] for n in self._tree.ancestors(v) if isinstance(n, ast.If)), None)
         if test is not None and rest:
             holds = f"{path.rpartition('.')[0]}: line {test.lineno} holds"
@@ -744,11 +743,11 @@ class _Way:
             frame = _Frame(self._update, "", {})
             return self._value_of_name(frame, made[0], 0)
         if any(isinstance(n, ast.Name) and self._is_handed_on(n) for v in made for n in walk(v)):
-            return _Value(path=name)  # it may hold parameters
+            return _Value(path=name)  # the value may hold parameters
         return PLAIN
 
     def _is_handed_on(self, name: ast.Name) -> bool:
-        """Whether an expression keeps a network or passes it on, rather than only compute with it."""
+        """Whether an expression stores or passes on a network, rather than only calls it."""
         node: ast.AST = name
         while isinstance(parent := self._tree.parents.get(node), ast.Attribute):
             node = parent
@@ -757,7 +756,7 @@ class _Way:
         return network and not (isinstance(parent, ast.Call) and parent.func is node)
 
     def _is_optimized(self, name: str) -> bool:
-        """Whether an optimizer is given a tensor by this name."""
+        """Whether a tensor is given to an optimizer by this name."""
         return any(
             isinstance(n, ast.Name) and n.id == name and isinstance(self._tree.parents[n], (ast.List, ast.Tuple))
             for o in self._roles.optimizers
@@ -830,7 +829,7 @@ class _Way:
         names_of = [self._tree.qualified(c.func) or "" for c in calls]
         if any(name.startswith("torch.nn.") for name in names_of):
             return True
-        # a function of this file that makes one
+        # a function of this file that makes a module
         made = [self._tree.helper_called(c) for c in calls]
         inner = [n for f in made if f is not None for n in walk(f) if isinstance(n, ast.Call)]
         return any((self._tree.qualified(c.func) or "").startswith("torch.nn.") for c in inner) and all(
@@ -841,7 +840,7 @@ class _Way:
         return (self._tree.qualified(call.func) or "").startswith("torch.nn.")
 
     def _is_unconditional(self, cls: ast.ClassDef) -> bool:
-        """Whether a module's methods compute in only one way, with gradients."""
+        """Whether a module's methods contain no branches and record all gradients."""
         methods = [m for m in cls.body if isinstance(m, ast.FunctionDef) and m.name != "__init__"]
         return not any(
             isinstance(n, (ast.If, ast.IfExp, ast.While, ast.Try, ast.With))
@@ -889,7 +888,7 @@ class _Way:
         if isinstance(func, ast.Name) and func.id not in frame.values:
             own = self._distribution_of(frame) if func.id == "super" and not given else None
             if own is not None:
-                return replace(own, cls=None)  # with the methods of torch's class
+                return replace(own, cls=None)  # the methods of torch's class
             if self._tree.names.builtin(func):
                 return self._builtin(func.id, given)
             if (cls := self._tree.classes.get(func.id)) is not None and self._is_distribution(cls):
@@ -922,7 +921,7 @@ class _Way:
             if kept is not None:
                 return kept
             target = owner if func.attr == "forward" else self._value_of_attribute(owner, func)
-            if not target.path:  # what the object was given
+            if not target.path:  # a function that was passed to the object
                 target = _Value(path=f"{owner.path}.{func.attr}")
         elif isinstance(func, ast.Call) and (self._tree.qualified(func.func) or "").startswith("torch.nn."):
             return _joined(given)  # a layer made here is in no optimizer
@@ -931,7 +930,7 @@ class _Way:
         return self._of_object(frame, target, call, given, depth)
 
     def _method_above(self, frame: _Frame, func: ast.Attribute) -> tuple[ast.FunctionDef, _Value] | None:
-        """The method that `super().forward` is, with its object; None if that depends on more than one base class."""
+        """The method that `super().forward` is, and its object; None if a class has more than one base."""
         asked, cls, own = func.value, self._tree.parents[frame.function], first_parameter(frame.function) or ""
         if not isinstance(asked, ast.Call) or self._tree.names.builtin(asked.func) != "super" or asked.keywords:
             return None
@@ -953,7 +952,7 @@ class _Way:
         return own if own is not None and own.cls is not None and not own.path else None
 
     def _is_distribution(self, cls: ast.ClassDef) -> bool:
-        """Whether a class only adds plain methods to distributions of torch, as those in which heads are often kept."""
+        """Whether a class only adds plain methods to distributions of torch, as policies often do."""
         tree, lineage = self._tree, self._tree.lineage(cls)
         bases = [
             tree.qualified(base) or "" for one in lineage for base in one.bases if unparse(base) not in tree.classes
@@ -972,9 +971,9 @@ class _Way:
     def _of_kept(
         self, frame: _Frame, owner: _Value, func: ast.Attribute, call: ast.Call, given: list[_Value], depth: int
     ) -> _Value | None:
-        """The result of calling a function that an object was given, or a layer that it has instead; None for others.
+        """The result of calling a function stored in an object, or a layer stored in its place; None for other calls.
 
-        An object keeps what it has, so each of its calls goes the same way.
+        An object keeps what is stored, so all its calls take the same path.
         """
         made = [self._tree.assigned.get(target) for target in self._tree.attributes_set(func.attr)]
         if all(isinstance(value, ast.Call) and self._makes_module(value) for value in made):
@@ -1009,7 +1008,7 @@ class _Way:
         """The result of calling a network or unknown code."""
         everything = _joined(given)
         if target.path and target.parts is not None:
-            for i, part in enumerate(target.parts):  # each gets what the one before returns
+            for i, part in enumerate(target.parts):  # each layer gets the result of the one before
                 between = ast.copy_location(ast.Name(f"{target.path} {i}", ast.Load()), call)
                 frame.values[between.id] = everything
                 own_call = ast.copy_location(ast.Call(call.func, [between], []), call)
@@ -1095,7 +1094,7 @@ class _Way:
         return _perhaps([owner, *given])
 
     def _is_data(self, name: str) -> bool:
-        """Whether a name is the script's options, or was made by a library without any of the networks."""
+        """Whether a name holds the script's options, or something that a library made without any network."""
         made = [value for _, value in self._roles.assignments(name)]
         known = [self._tree.qualified(_innermost_callee(v)) or isinstance(v, ast.Constant) for v in made]
         apart = not names_in(made) & {*self._roles.modules}
@@ -1177,7 +1176,7 @@ class _Items(_Value):
     each: tuple[_Value, ...] = ()
 
     def part(self, index: int | None) -> _Value:
-        """The elements of one turn."""
+        """The elements of one iteration."""
         return _Value(self.must, self.may, self.each)
 
 
@@ -1186,7 +1185,7 @@ def _is_path_in(path: str, with_this: str) -> bool:
 
 
 def _innermost_callee(node: ast.expr) -> ast.expr:
-    """The innermost callee, below the methods called on its result."""
+    """The callee at the root of a chain of method calls."""
     while isinstance(node, ast.Call):
         func = node.func
         if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Call):
@@ -1197,7 +1196,7 @@ def _innermost_callee(node: ast.expr) -> ast.expr:
 
 
 def _values_of_own(cls: ast.ClassDef, name: str) -> list[ast.expr]:
-    """The values that a class's methods assign to an attribute of `self`."""
+    """The values that methods of a class assign to an attribute of `self`."""
     found: list[ast.expr] = []
     for method in (m for m in cls.body if isinstance(m, ast.FunctionDef) and m.args.args):
         own = method.args.args[0].arg

@@ -22,8 +22,6 @@ from transformer.syntax.tree import Tree
 from transformer.values.networks.attributes import kept_by
 from transformer.values.networks.distributions import is_made
 
-"""A module made of one of these computes a new tensor."""
-"""Functions of torch whose results have a dimension, and so can be an index."""
 HOST = builtin_names(makes=("number", "text", "numbers", "container", "tuple", "mapping"))
 """Builtins whose results are no tensors."""
 
@@ -31,7 +29,7 @@ HOST = builtin_names(makes=("number", "text", "numbers", "container", "tuple", "
 def loss_called(tree: Tree, func: ast.expr, *, as_made: bool = False) -> str:
     """The function computed by a loss object of torch that the script makes and calls: `criterion = nn.MSELoss()`.
 
-    "" if the name or the attribute may be something else, and with `as_made` if the object is made with arguments.
+    "" if the name or attribute may be something else, or (with `as_made`) if the object is made with arguments.
     """
     if not isinstance(func, (ast.Name, ast.Attribute)):
         return ""
@@ -49,7 +47,7 @@ def loss_called(tree: Tree, func: ast.expr, *, as_made: bool = False) -> str:
 
 
 def kept_network(roles: Roles, node: ast.expr) -> ast.ClassDef | None:
-    """The class of the network in `agent.critic`, which only the agent's constructor sets, and makes there.
+    """The class of the network in `agent.critic`, if only the agent's constructor sets the attribute, to a new network.
 
     None if it may be something else.
     """
@@ -73,15 +71,15 @@ def kept_network(roles: Roles, node: ast.expr) -> ast.ClassDef | None:
 
 
 Place: TypeAlias = tuple[int | None, int | None]
-"""The place of a result in a tuple, None for all of them; and the size of the tuple, if known."""
+"""The index of a result in a tuple (None for all results), and the size of the tuple, if known."""
 DEEP = 6
 """The maximum number of names and methods to follow."""
 OF_DISTRIBUTIONS = names("distribution") - names("distribution", draws=True, graph=False)
-"""Methods of distributions whose results are floats: not what is drawn without a graph, as a category is."""
+"""Methods of distributions whose results are floats; draws without a graph, such as categories, are excluded."""
 KEPT = names("tensor", dtype="kept") | names("tensor", dtype="other", reduces=True)
 KEEPING = functions("torch", "functional", dtype="kept")
 JOINING = functions("torch", joins=True)
-"""Methods and functions whose results are floats if what they are given is."""
+"""Methods and functions whose results are floats if their arguments are."""
 
 
 class Results:
@@ -99,7 +97,7 @@ class Results:
         return self._class, self._method
 
     def has_rows(self, place: int | None, count: int = 1) -> bool:
-        """Whether nothing suggests that a result is one number for all rows of the call's argument."""
+        """Whether nothing suggests that a result is a single number for all rows of the call's argument."""
         if self._method is None:
             return bool(self._call.args or self._call.keywords)
         returns = [s.value for s in statements(self._method.body) if isinstance(s, ast.Return) and s.value is not None]
@@ -152,9 +150,9 @@ class Results:
         return bool(parts) and all(p is not None and self._makes_distribution(p, self._method) for p in parts)
 
     def is_floating(self, place: int | None, count: int | None = 1) -> bool:
-        """Whether a result is computed by layers, or from what they computed.
+        """Whether a result is computed by layers, or from results of layers.
 
-        An action is not known to be: it is drawn, chosen by its place, or given to the method.
+        Actions do not count: they are drawn, selected by index, or passed to the method.
 
         Args:
             place: the place of the result in a tuple; None for all results.
@@ -179,7 +177,7 @@ class Results:
             return False
         if isinstance(node, ast.Name):
             if (node.id, method) in self._asked:
-                return node.id not in parameters(method)  # of itself: `z = z - 1`
+                return node.id not in parameters(method)  # in terms of itself: `z = z - 1`
             given = node.id in parameters(method) and not _is_always_bound(node.id, method)
             self._asked.add((node.id, method))
             known = not given and self._is_bound_to_floats(node.id, method, depth - 1)
@@ -208,7 +206,7 @@ class Results:
         return name in KEPT and self._floating(node.func.value, method, depth)
 
     def _is_own(self, name: str, place: Place, depth: int) -> bool:
-        """Whether a result of a method of the network's class is known to be, or all are."""
+        """Whether a result of a method of the network's class is known to be floats; with place None, all results."""
         own = self._method_of(self._class, name)
         return own is not None and self._returns_floats(own, *place, depth - 1)
 
@@ -216,7 +214,7 @@ class Results:
         bound = [s for s in statements(method.body) if name in access(s).binds]
         if not all(isinstance(s, (ast.Assign, ast.AugAssign)) for s in bound):
             return False
-        made = [s for s in bound if isinstance(s, ast.Assign)]  # `x += y` is made in place, as x is
+        made = [s for s in bound if isinstance(s, ast.Assign)]  # `x += y` works in place, so x keeps its dtype
         return bool(made) and all(self._floating(s.value, method, depth, place_of(s, name)) for s in made)
 
     def _makes_distribution(self, node: ast.expr, method: ast.FunctionDef) -> bool:
@@ -264,7 +262,7 @@ class Results:
 
 
 def place_of(stmt: ast.stmt, name: str) -> tuple[int | None, int]:
-    """The place of a name among the targets of an unpacking, and their number; None for the whole value."""
+    """The index of a name among the targets of an unpacking, and their number; index None for the whole value."""
     for target in stmt.targets if isinstance(stmt, ast.Assign) else []:
         if isinstance(target, (ast.Tuple, ast.List)):
             for place, element in enumerate(target.elts):
@@ -274,7 +272,7 @@ def place_of(stmt: ast.stmt, name: str) -> tuple[int | None, int]:
 
 
 def _is_always_bound(name: str, method: ast.FunctionDef) -> bool:
-    """Whether a method, whose only `return` is at its end, binds a parameter anew in any case."""
+    """Whether a method whose only `return` is at its end rebinds a parameter on every path."""
     returns = [s for s in statements(method.body) if isinstance(s, ast.Return)]
     return returns == method.body[-1:] and any(
         isinstance(s, ast.Assign) and name in access(s).binds for s in method.body

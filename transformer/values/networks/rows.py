@@ -13,8 +13,8 @@ from transformer.values.device.graph_capture import SAMPLED
 from transformer.values.networks.attributes import kept_by
 
 MODULES = layers(rows="row") | HOLDERS
-"""Cheap modules of torch that use one row at a time and draw no random numbers. Convolutions are excluded:
-a step's action has computed their results already."""
+"""Cheap modules of torch that compute row by row and draw no random numbers. Convolutions are excluded: their results
+were computed already when the step chose its action."""
 FUNCTIONS = names("torch", "functional", rows=("element", "broadcast"))
 """Elementwise functions of torch."""
 METHODS = methods(rows=("element", "broadcast", "row"), waits="")
@@ -26,7 +26,7 @@ SIZES = attributes(reorders=True) | attributes(sizes=True)
 
 
 class Rowwise:
-    """Checks a network's method, and the methods it calls, for anything that may mix the rows of its input."""
+    """Checks that a network's method, and the methods it calls, never mix the rows of the input."""
 
     def __init__(self, roles: Roles, cls: ast.ClassDef, seen: set[ast.AST] | None = None) -> None:
         self._tree = roles.tree
@@ -36,7 +36,7 @@ class Rowwise:
         """Methods and functions already checked: a network may contain networks of its own class."""
 
     def obstacle(self, method: str = "forward") -> str | None:
-        """What may mix the rows or is too costly to compute again, with its line; None if nothing does."""
+        """What may mix the rows or costs too much to compute again, with its line; None if nothing does."""
         if (base := foreign_base(self._tree, self._cls)) is not None:
             return f"{self._cls.name} is derived from {base}, which is not in this file"
         if method not in self._methods:
@@ -55,7 +55,7 @@ class Rowwise:
         return None
 
     def _other(self, node: ast.AST) -> str | None:
-        """What a node other than a call may do with rows."""
+        """How a node other than a call may mix rows or depend on their number; None if it does neither."""
         if isinstance(node, ast.Attribute) and node.attr in SIZES:
             return f"line {node.lineno} reads {ast.unparse(node)}"
         if isinstance(node, (ast.For, ast.While, ast.comprehension, ast.Lambda, ast.FunctionDef, ast.Starred)):
@@ -92,7 +92,7 @@ class Rowwise:
         return None if known else f"line {call.lineno} calls {text}(), which may mix the rows of a batch"
 
     def _effect_of_own(self, attribute: str) -> str | None:
-        """What `self.attribute(...)` may do: it is a method of the network, or one of its modules."""
+        """Why `self.attribute(...)` may mix rows: in a method of the network, or in one of its modules."""
         if attribute in self._methods:
             return self.obstacle(attribute)
         made = self._methods.get("__init__")
@@ -106,7 +106,7 @@ class Rowwise:
         return None
 
     def _module_made(self, call: ast.Call) -> str | None:
-        """What a call that should make a module makes."""
+        """Why a call that should make a module may make one that mixes rows; None if it does not."""
         name, text = self._tree.qualified(call.func) or "", ast.unparse(call.func)
         if name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper():
             known = name.rpartition(".")[2] in MODULES
@@ -121,7 +121,7 @@ class Rowwise:
                     return why
         scope = self._tree.scope_of(call)
         if isinstance(scope, ast.FunctionDef) and isinstance(call.func, ast.Name) and text in parameters(scope):
-            classes = bound_to(self._tree, call.func, own=True)  # `act()`, of `act=nn.Tanh`
+            classes = bound_to(self._tree, call.func, own=True)  # `act()` with `act=nn.Tanh`
             known = all(c and (self._tree.qualified(c) or "").removeprefix("torch.nn.") in MODULES for c in classes)
             return None if known else f"line {call.lineno} makes a {text}, which is not known for each call"
         harmless = helper is not None or name.partition(".")[0] in ("numpy", "math", "torch")
@@ -153,7 +153,7 @@ def _inner(call: ast.Call, tensors: int, name: str) -> bool:
     Args:
         call: the call.
         tensors: the number of tensors before its other arguments.
-        name: the function's or method's.
+        name: the name of the function or method.
     """
     before = tensors + next(OF[kind][name].dim for kind in ("tensor", "torch", "functional") if name in OF[kind])
     given = [k.value for k in call.keywords if k.arg in ("dim", "axis")] or call.args[before : before + 1]

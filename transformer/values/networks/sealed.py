@@ -1,7 +1,7 @@
 """Networks that are fully known: their parts stay, and calling one does nothing but compute.
 
-A network's call may then be moved behind other statements without any of them seeing a difference. Only known uses of a
-network, and known statements of its methods, are allowed; any other breaks the seal.
+A network's call can then be moved past other statements without any visible difference. Only known uses of a network,
+and known statements in its methods, are allowed; anything else breaks the seal.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from transformer.values.networks.attributes import initializes_all, kept_by, onl
 METHODS = names("tensor", "distribution", memory=("new", "shared"), waits="")
 """Methods of tensors and distributions that compute and change nothing."""
 FUNCTIONS = names("torch", memory=("new", "shared"), waits="", made="") | names("functional", memory=("new", "shared"))
-"""Functions of torch, and of torch.nn.functional, that do so."""
+"""Functions of torch and torch.nn.functional that compute and change nothing."""
 ASKED = LEAVES_PARTS | module_methods(sets="place")
 """Methods of a module that change at most the values of parameters."""
 HELD = of_layers(is_a="parameter") | attributes(memory="shared", graph=False, tells=False)
@@ -38,11 +38,11 @@ REACHING = (
 OVERRIDDEN = frozenset("forward append".split())
 """Methods that may be replaced."""
 BY_TEXT = ATTRIBUTES | EVERYTHING | {"suppress"}
-"""Names that reach attributes or names by their text, or catch exceptions."""
+"""Names that reach attributes or variables by string, or catch exceptions."""
 NO_RESULT = builtin_names(makes="foreign")
 """Exceptions that no computation raises."""
 SPECIAL = lookups(of="special", finds="nothing")
-"""Methods that Python calls itself, and that do not affect attribute lookup."""
+"""Methods that Python itself calls and that do not affect attribute lookup."""
 BUILTINS = (
     builtin_names(converts=True)
     | builtin_names(gives="contents and given", calls="key")
@@ -78,7 +78,7 @@ def overlooked(roles: Roles, moved: Iterable[ast.AST]) -> str | None:
 
 
 def _ends_before_training(roles: Roles, handler: ast.ExceptHandler, moved: Iterable[ast.AST]) -> bool:
-    """Whether a handler is for code above the training loop, which names none of these functions."""
+    """Whether a handler covers only code above the training loop that names none of these functions."""
     tried = roles.tree.parents[handler]
     around = (tried, *roles.tree.ancestors(tried))
     if not isinstance(tried, ast.Try) or not any(stmt in roles.setup for stmt in around):
@@ -115,7 +115,7 @@ def _initializes(tree: Tree, apply: ast.Attribute) -> bool:
 
 
 def is_plain_class(tree: Tree, cls: ast.ClassDef) -> bool:
-    """Whether a class is what its text says: derived from torch's modules or nothing, and without a metaclass."""
+    """Whether a class is what its definition says: derived from torch's modules or nothing, and without a metaclass."""
     known = all(tree.qualified(b) == "torch.nn.Module" for b in tree.bases(cls))
     special = {s.name for s in cls.body if isinstance(s, ast.FunctionDef) and s.name.startswith("__")}
     once = [c for c in tree.of(ast.ClassDef) if c.name == cls.name] == [cls] and cls in tree.root.body
@@ -131,10 +131,10 @@ def stays(roles: Roles, uses: Iterable[ast.Name | ast.Attribute]) -> bool:
 
     Args:
         roles: the script, of which nothing may be `overlooked`.
-        uses: all nodes under the name, or the attribute's name, that it has.
+        uses: all nodes with the network's name, or its attribute's name.
     """
     asked, entered = [*uses], set[tuple[ast.FunctionDef, str]]()
-    for node in asked:  # grows as it is walked
+    for node in asked:  # grows during the loop
         if _is_known(roles.tree, node) or _leaves_training(roles, node):
             continue
         given = _given_to(roles.tree, node)
@@ -148,7 +148,7 @@ def stays(roles: Roles, uses: Iterable[ast.Name | ast.Attribute]) -> bool:
 
 
 def _leaves_training(roles: Roles, node: ast.expr) -> bool:
-    """Whether the training function returns a network: its loop has ended, and another call makes another network."""
+    """Whether an expression returns a network from the training function, whose loop has then ended."""
     stmt = roles.tree.parents[node]
     if isinstance(stmt, ast.Tuple):
         stmt = roles.tree.parents[stmt]
@@ -252,7 +252,7 @@ def _computes(roles: Roles, call: ast.Call, own: str, known: Collection[str]) ->
 
 
 def meaning(tree: Tree, node: ast.expr) -> str:
-    """The qualified name of an expression; "" if that is not certain."""
+    """The qualified name of an expression; "" if it is not certain."""
     return tree.qualified(node) or "" if root(node) in tree.only_imported else ""
 
 
@@ -263,7 +263,7 @@ def makes_inplace(node: ast.AST) -> bool:
     given = [*node.args, *(k.value for k in node.keywords)]
     layer = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
     if layer in layers(inplace=True) and any(isinstance(n, ast.Name) for v in given for n in walk(v)):
-        return True  # it may be True
+        return True  # the option may be True
     return any(k.arg == "inplace" for k in node.keywords) or any(
         isinstance(v, ast.Constant) and v.value is True for v in given
     )

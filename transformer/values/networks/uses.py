@@ -1,7 +1,7 @@
-"""What a script does with a network: shows that during training nothing of it changes but the values of parameters.
+"""What a script does with a network: shows that training changes nothing in it but the values of parameters.
 
-Each use of the network's name, of its optimizers, and of what they return must be known; so must everything else that
-could reach it: names looked up by text, attributes set on classes and modules, hooks.
+Each use of the network's name, of its optimizers, and of what they return must be known. So must everything else that
+could reach the network: names looked up by string, attributes set on classes and modules, hooks.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ from transformer.values.networks.parts import READ, TELLS, Parts, computes
 
 MOVING = module_methods(sets="place")
 CALLED = LEAVES_PARTS | MOVING
-"""Methods of a network that change at most parameters' values, if none of its parts has a mode; moving it to a
+"""Methods that change at most the values of a network's parameters, if no part has a mode. Moving the network to a
 device is allowed only above the training loop."""
 PARAMETERS = module_methods(finds=("parameters", "buffers"))
 GATHERED = builtin_names(takes=True, maps=False)
 """Builtins that iterate over parameters or make a list of them."""
 VALUES = names("tensor") - module_methods(sets="learning") | attributes(memory=("number", "shared"))
-"""Attributes and methods of parameters that read, or write values into their memory."""
+"""Attributes and methods that read parameters, or write values into their memory."""
 RUN = CALLED | READ | VALUES - OF_MODULE
 """What may be called of networks and their parts."""
 COPYING = of_parameters(copies=True)
 SNAPSHOTS = lookups(of="builtin", finds="variables", where="caller")
 """Builtins that return the variables of the function that calls them."""
 SEEING = EVERYTHING | SETS | lookups(of="library", finds="state")
-"""Builtins and modules that reach names and attributes by their text, or all objects."""
+"""Builtins and modules that reach names and attributes by string, or reach all objects."""
 OF_SYS = frozenset("argv exit path stdout stderr version_info platform".split())
-"""Attributes of sys that reach no module."""
+"""Attributes of sys through which no module can be reached."""
 DEEP = 6
 """The maximum depth of calls."""
 
@@ -62,7 +62,7 @@ def _takes_parameters(name: str) -> bool:
 
 
 class Changed(Exception):
-    """A use that may change a network; the message is a clause with its line."""
+    """A use that may change a network; the message is a clause with a line number."""
 
 
 class NetworkUses:
@@ -70,8 +70,8 @@ class NetworkUses:
 
     Args:
         roles: the script, before the first transform that changes the training loop.
-        structure: ask only for what one needs who lists the parameters above the training loop: that they, and which
-            of them need gradients, stay. What the networks compute with, and how, may be unknown then.
+        structure: check only what code that lists the parameters above the training loop relies on: the parameters
+            stay, and so does which of them need gradients. What the networks compute may then be unknown.
     """
 
     def __init__(self, roles: Roles, *, structure: bool = False) -> None:
@@ -81,12 +81,12 @@ class NetworkUses:
         self._seen: set[tuple[str, Scope, str]] = set()
 
     def obstacles(self, networks: Iterable[str]) -> dict[str, str]:
-        """For each network of which more than the values of its parameters may change: the reason."""
+        """The networks in which more than the values of parameters may change, each with the reason."""
         found = {name: self.obstacle(name) for name in networks}
         return {name: why for name, why in found.items() if why}
 
     def obstacle(self, network: str) -> str | None:
-        """Why something other than the values of a network's parameters may change in training; None if nothing may."""
+        """Why training may change more of a network than the values of its parameters; None if it does not."""
         roles = self._roles
         bound = [v for s, v in roles.assignments(network) if self._runs_with_training(s)]
         made = [without_methods(v, MOVING) for v in bound if not is_none(v)]  # it may be made under a condition
@@ -100,7 +100,7 @@ class NetworkUses:
         why = None if self._structure else self._parts.obstacle(calls[0])
         if why is not None:
             return why
-        self._seen.clear()  # uses already checked for another network may be uses of this one too
+        self._seen.clear()  # uses checked for another network may also be uses of this one
         try:
             if self._structure:
                 for call in calls:
@@ -119,7 +119,7 @@ class NetworkUses:
     # --- what may reach every network ------------------------------------------------------------------------
 
     def _check_given(self, constructor: ast.Call) -> None:
-        """Check that a network is not made from a module that the script has another name for.
+        """Check that a network is not made from a module that the script can reach by another name.
 
         Raises:
             Changed: it is, or an argument is not explicit.
@@ -167,8 +167,7 @@ class NetworkUses:
                 raise Changed(f"line {getattr(node, 'lineno', 1)} changes how torch computes")
 
     def _leaves_class(self, name: ast.Name) -> bool:
-        """Whether a class is only called, subclassed, asked for an attribute, used in a type test, or named in an
-        annotation."""
+        """Whether a class is only called, subclassed, read for an attribute, type-tested, or named in an annotation."""
         parents = self._tree.parents
         outer = parents[name]
         if isinstance(outer, ast.Call) and self._tree.names.builtin(outer.func) in (
@@ -189,9 +188,9 @@ class NetworkUses:
         return inside in (getattr(outer, "annotation", None), getattr(outer, "returns", None))
 
     def _looks_at_another(self, node: ast.Name) -> bool:
-        """Whether a lookup is `vars(args)`, `sys.argv` or `"x" in locals()`, which looks at a variable, not a network.
+        """Whether a lookup cannot see a network: `vars(args)`, `sys.argv` or `"x" in locals()`.
 
-        A network passed to one of these is found among its own uses.
+        If a network is passed to one of these, that is found among the network's own uses.
         """
         outer = self._tree.parents[node]
         if sees_no_value(self._tree, node):
@@ -206,7 +205,7 @@ class NetworkUses:
         return named != "" and named not in known and node.id in ("vars", "setattr", "delattr")
 
     def _is_above_networks(self, snapshot: ast.Call) -> bool:
-        """Whether `locals()` is called before there is a network or an optimizer."""
+        """Whether `locals()` is called before any network or optimizer exists."""
         roles, scope = self._roles, self._tree.scope_of(snapshot)
         names = names_in_locals(self._tree, roles.reaching(scope), snapshot)
         trained = {name.partition(".")[0] for name in (*roles.networks, *(o.name for o in roles.optimizers))}
@@ -294,7 +293,7 @@ class NetworkUses:
         return plain and stmt in statements(self._roles.scope.body)
 
     def _renamed(self, name: str, depth: int) -> None:
-        """Check all uses of another name for a network, whatever else names of the same spelling mean."""
+        """Check all uses of an alias of a network, and all other names with the same spelling."""
         if depth > DEEP or name in self._tree.declared:
             raise Changed(f"the network is {name}, too, which functions may bind")
         for node in self._tree.of(ast.Name) if self._once(name, self._roles.scope, "renamed") else ():
@@ -302,7 +301,7 @@ class NetworkUses:
                 self._use_of_network(node, depth + 1)
 
     def _asks(self, value: ast.AST) -> bool:
-        """Whether code only tests if a value is true; `+value` may be the value itself."""
+        """Whether code only tests the truth of a value; `+value` may be the value itself."""
         outer = self._tree.parents[value]
         if isinstance(outer, ast.BoolOp):
             return self._asks(outer)
@@ -311,16 +310,16 @@ class NetworkUses:
         return negated or tested
 
     def _asks_object(self, value: ast.AST) -> bool:
-        """Whether code only asks if an object is true, of which no class of the file has a say."""
+        """Whether code only tests the truth of an object, and no class of the file defines truth."""
         return self._asks(value) and not self._tree.decides_truth
 
     def _chosen(self, choice: ast.IfExp) -> None:
-        """Check `net = target if args.target else agent`: the new name must only be used to compute, without gradients.
+        """Check `net = target if args.target else agent`: the alias must only be called, without gradients.
 
-        All names of the same spelling are checked, whatever they mean.
+        All names with the same spelling are checked, whatever they refer to.
 
         Raises:
-            Changed: it may do more, or has no such name.
+            Changed: it may do more, or the expression is not given an alias.
         """
         stmt = self._tree.parents[choice]
         target = stmt.targets[0] if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1 else None
@@ -336,7 +335,7 @@ class NetworkUses:
                 raise Changed(f"line {node.lineno} uses {target.id}, which may be one of several networks")
 
     def _callee_name(self, call: ast.Call) -> str:
-        """The full name of the called function, or the text of a method; "" if the file defines the name."""
+        """The qualified name of the called function, or the name of a method; "" if the file defines the name."""
         tree, func, name = self._tree, call.func, root(call.func) or ""
         qualified = tree.qualified(func)
         defined = name in tree.bound or name in tree.classes or tree.functions(name) or name in self._parameter_names
@@ -363,7 +362,7 @@ class NetworkUses:
             self._check_parameters(call, depth)
             return
         assigns = name == "load_state_dict" and (len(call.args) > 2 or any(k.arg != "strict" for k in call.keywords))
-        hands_out = name == "state_dict" and bool(call.args or call.keywords)  # keep_vars=True: the parameters
+        hands_out = name == "state_dict" and bool(call.args or call.keywords)  # keep_vars=True returns the parameters
         moves = name in MOVING and self._roles.outermost in self._tree.ancestors(call)
         part = len(path) == 1 and not name.startswith("_") and (self._is_own_part(name) or self._is_foreign(name))
         early = name == "requires_grad_" or (name == "apply" and self._structure)
@@ -386,12 +385,11 @@ class NetworkUses:
         )
 
     def _is_foreign(self, method: str) -> bool:
-        """Whether a method is not torch's and the network's class is in another file: then it is taken to compute
-        only."""
+        """Whether a method is not torch's and the network's class is in another file; it is assumed only to compute."""
         return self._structure and not self._roles.network_classes and method not in OF_MODULE
 
     def _is_own_part(self, attribute: str) -> bool:
-        """Whether the networks' classes keep a part under this name."""
+        """Whether the networks' classes set an attribute of this name."""
         stored = (n for c in self._roles.network_classes for n in walk(c) if isinstance(n, ast.Attribute))
         return any(n.attr == attribute and isinstance(n.ctx, ast.Store) for n in stored)
 
@@ -443,12 +441,12 @@ class NetworkUses:
             raise Changed(text)
 
     def _list(self, name: str, scope: Scope, depth: int) -> None:
-        """Check the uses of a name for parameters."""
+        """Check the uses of a name that holds parameters."""
         for node in self._loads(name, scope) if self._once(name, scope, "list") else ():
             self._check_parameters(node, depth)
 
     def _elements(self, name: str, within: ast.AST) -> None:
-        """Check what a loop over parameters does with each.
+        """Check what a loop over parameters does with each of them.
 
         Raises:
             Changed: more than its value or its gradient may change.
@@ -499,7 +497,7 @@ class NetworkUses:
         return isinstance(made, ast.Call) and self._tree.calls(made, *SCALERS)
 
     def _groups(self, groups: ast.Attribute, depth: int) -> None:
-        """Check `optimizer.param_groups`: of each group, anything may be used but its parameters."""
+        """Check `optimizer.param_groups`: anything in a group may be used except its parameters."""
         parents = self._tree.parents
         outer = parents[groups]
         used: Iterable[ast.AST] = ()
@@ -521,7 +519,7 @@ class NetworkUses:
 
 
 def unsteady(roles: Roles) -> dict[str, str]:
-    """The trained and target networks of which more than parameters' values may change in training, with the reason."""
+    """The trained and target networks in which training may change more than parameter values, with the reason."""
     return NetworkUses(roles).obstacles((*roles.modules, *roles.target_networks))
 
 

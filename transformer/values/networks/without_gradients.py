@@ -1,4 +1,4 @@
-"""Whether a network computes the same bits without gradients, so that acting may skip recording them."""
+"""Whether a network computes the same bits without gradients, so that acting need not record them."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from transformer.values.device.graph_capture import SAMPLED
 from transformer.values.networks.attributes import MODULE, Frame, Unknown, Values, kept_by
 
 LAYERS = layers(same_bits=True) | HOLDERS
-"""Modules that compute the same bits."""
+"""Modules that compute the same bits with and without gradients."""
 KNOWN = {
     "Linear": ("in_features", "out_features"),
     "Conv2d": ("in_channels", "out_channels", "kernel_size", "stride", "padding"),
 }
-"""Options of a layer for which this is known, in order: those that do not change its bias and its groups."""
+"""Options of a layer, in order, that keep it so: they change neither its bias nor its groups."""
 FUNCTIONS = (OF["torch"].keys() | OF["functional"].keys()) - PRODUCTS
-"""Those of torch but products of matrices, some of which torch folds otherwise where gradients are recorded."""
+"""Functions of torch except matrix products, some of which torch folds differently when gradients are recorded."""
 METHODS = OF["tensor"].keys() | OF["distribution"].keys()
 
 
 def differs(roles: Roles, cls: ast.ClassDef, called: str | None = None) -> str | None:
     """What may compute other bits without gradients in a network's methods, with its line; None if nothing does.
 
-    Known are linear layers with a bias, convolutions without groups, what works element by element, picks the largest
-    or works along a dimension, and distributions.
+    Known to be the same: linear layers with a bias, convolutions without groups, elementwise functions, functions that
+    pick the largest or work along a dimension, and distributions.
 
     Args:
         roles: the script.
         cls: the network's class.
-        called: the only method of the class that is called, with those that it calls itself; any where None.
+        called: the only method that is called from outside the class; None if any may be.
     """
     tree = roles.tree
     classes, family = tree.used_classes(cls), tree.lineage(cls)
@@ -62,7 +62,7 @@ def differs(roles: Roles, cls: ast.ClassDef, called: str | None = None) -> str |
 def reached(methods: Sequence[ast.FunctionDef], called: str) -> list[ast.FunctionDef]:
     """The constructor, a method of a class, and the methods that these mention, directly or indirectly."""
     found = [m for m in methods if m.name == called]
-    for method in found:  # grows as it is walked
+    for method in found:  # grows during the loop
         nodes, own = [*walk(method)], first_parameter(method)
         named = {n.attr for n in nodes if isinstance(n, ast.Attribute)}
         named |= {"forward" for n in nodes if calls_itself(n, own)}
@@ -77,7 +77,7 @@ def _methods(classes: Sequence[ast.ClassDef]) -> list[ast.FunctionDef]:
 def _attributes_set_once(
     roles: Roles, methods: Sequence[ast.FunctionDef], classes: Collection[ast.ClassDef]
 ) -> set[str]:
-    """The attributes that only constructors set, of these methods, to layers and to networks of these classes."""
+    """The attributes that only constructors among these methods set, to layers or networks of these classes."""
 
     def check(made: ast.ClassDef, call: ast.Call, frame: Frame) -> None:
         if made not in classes:
@@ -98,7 +98,7 @@ def _attributes_set_once(
 def _with_what_it_calls(roles: Roles, function: ast.FunctionDef) -> list[ast.AST]:
     """The nodes of a function, and of the functions of this file that it calls."""
     found, functions = list[ast.AST](), [function]
-    for one in functions:  # grows as it is walked
+    for one in functions:  # grows during the loop
         nodes = [n for stmt in one.body for n in walk(stmt)]
         found += nodes
         called = (roles.tree.function_called(n) for n in nodes if isinstance(n, ast.Call))
@@ -118,7 +118,7 @@ def layer_differs(roles: Roles, node: ast.AST) -> str | None:
 
 
 def _has_known_options(call: ast.Call, layer: str) -> bool:
-    """Whether a layer is made with options for which it is known to compute the same."""
+    """Whether a layer is made only with options with which it is known to compute the same."""
     options = KNOWN.get(layer)
     if options is None:
         return True
@@ -129,7 +129,7 @@ def _has_known_options(call: ast.Call, layer: str) -> bool:
 
 
 def _other(roles: Roles, node: ast.AST, own: str, known: set[str]) -> str | None:
-    """What a node of another method may compute differently or keep: a loss that uses it would lose a gradient."""
+    """What a node outside constructors may compute differently, or keep for a loss, whose gradient would be lost."""
     if isinstance(node, (ast.Global, ast.Nonlocal)):
         return f"binds {', '.join(node.names)} elsewhere"
     if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
