@@ -1,1 +1,1 @@
-"""Facts about Python, torch, numpy and other libraries: a row per name; nothing is known without a row."""
+"""Facts about Python, torch, numpy and other libraries: one row per name. Names without a row are unknown."""

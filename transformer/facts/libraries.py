@@ -12,23 +12,21 @@ from typing import Literal, TypeAlias
 from transformer.facts.rows import named
 
 Role: TypeAlias = Literal["plain", "reports", "options", "tensors", "environments", "bases", "progress"]
-"""plain: its functions and objects compute, and neither keep nor change their arguments. reports: likewise, but they
-print, log and write. options: its results are options, whose attributes are numbers and texts. tensors: arguments are
-held only by the result and by the called object, which may change them. environments: its objects keep what they are
-made from, and call it back. bases: base classes that do nothing themselves. progress: returns the values of its
-argument."""
+"""plain: its functions and objects compute, and neither keep nor change their arguments. reports: the same, but they
+print, log and write. options: its results are options, with numbers and strings as attributes. tensors: only the result
+and the called object hold the arguments, and may change them. environments: its objects keep what they are made from,
+and call it back. bases: base classes that do nothing themselves. progress: returns the values of its argument."""
 
 
 Activity: TypeAlias = Literal["", "computes", "draws", "settings", "compiles", "host", "processes", "clock", "seeds"]
-"""computes: it computes with the numbers and tensors that it is given; draws: likewise, and it draws from numpy's or
-Python's generator; settings: it sets how torch computes from then on; compiles: it makes other code of functions; host:
-it works on the host; processes: it waits for other processes; clock: it tells the time; seeds:
-it seeds a generator by its argument."""
+"""computes: computes with numbers and tensors among its arguments; draws: the same, and draws from numpy's or Python's
+generator; settings: sets how torch computes from then on; compiles: turns functions into other code; host: works on the
+host; processes: waits for other processes; clock: tells the time; seeds: seeds a generator with its argument."""
 
 
 @dataclass(frozen=True)
 class Module:
-    """Facts about modules, whose names are given as words; they also hold for what is in them."""
+    """Facts about modules and everything in them; `names` are words separated by spaces."""
 
     names: str
     role: Role | None
@@ -78,13 +76,13 @@ def _row(qualified: str) -> Module | None:
 
 
 def role(qualified: str) -> Role | None:
-    """The role of the module that a dotted name begins with, by the longest match with a row; None if there is none."""
+    """The role of the module that a dotted name starts with, by the longest matching row; None if there is none."""
     row = _row(qualified)
     return None if row is None else row.role
 
 
 def library_does(qualified: str) -> Activity:
-    """What the module does that a dotted name begins with, by the longest match with a row."""
+    """The activity of the module that a dotted name starts with, by the longest matching row."""
     row = _row(qualified)
     return "" if row is None else row.does
 
@@ -94,18 +92,18 @@ TRAINERS = {
     "rllib": "RLlib", "torchrl": "TorchRL", "trl": "TRL", "d3rlpy": "d3rlpy", "pfrl": "PFRL", "skrl": "skrl",
     "rl_games": "rl_games", "rsl_rl": "RSL-RL", "spinup": "Spinning Up", "elegantrl": "ElegantRL", "xuance": "XuanCe",
 }  # fmt: skip
-"""Packages whose own code contains the training loop of scripts that use them, each with its display name."""
+"""Packages that run the training loop for the scripts that use them, each with its display name."""
 OFFLINE = frozenset({"d4rl", "minari"})
 """Packages of recorded steps, from which scripts learn without an environment."""
 
 
 @dataclass(frozen=True)
 class OfEnvironments:
-    """Facts about attributes and methods of vectors of environments, whose names are given as words."""
+    """Facts about attributes and methods of vector environments; `names` are words separated by spaces."""
 
     names: str
     anywhere: bool = True
-    """Whether they work the same where the environments are stepped in another process."""
+    """Whether they work the same if the environments are stepped in another process."""
 
 
 ENVIRONMENTS = (
@@ -117,7 +115,7 @@ ENVIRONMENTS = (
 
 @cache
 def of_environments(**facts: object) -> frozenset[str]:
-    """The names of what vectors of environments have, whose rows say all of these facts."""
+    """The attributes and methods of vector environments whose rows match all of these facts."""
     return named(ENVIRONMENTS, facts)
 
 
@@ -130,24 +128,24 @@ ModuleSets: TypeAlias = Literal[
 
 @dataclass(frozen=True)
 class OfModules:
-    """Facts about methods of nn.Module, whose names are given as words."""
+    """Facts about methods of nn.Module; `names` are words separated by spaces."""
 
     names: str
     gives: ModuleGives
     """itself: the module; a view: an object that gives access to its parameters."""
     finds: ModuleFinds = ""
-    """What a view is of."""
+    """What the view gives access to."""
     sets: ModuleSets = ""
-    """What it changes: the mode (of training), the place or the dtype of parameters, which of them learn, their values
-    or gradients; which parts, parameters or buffers there are; or what a call of it runs."""
+    """What it changes: the training mode; the place or the dtype of parameters; which parameters learn; their values or
+    gradients; the set of parts, parameters or buffers; or the code that a call runs."""
     changes: bool = False
-    """Whether it may change what the module holds; the mode is no such thing."""
+    """Whether it may change what the module holds; changing the mode does not count."""
     keeps: bool = False
     """Whether the module keeps its arguments."""
     keeps_if: str = ""
-    """An option with which it does."""
+    """An option with which the module keeps its arguments."""
     attribute: bool = False
-    """Whether it is an attribute and no method."""
+    """Whether it is an attribute rather than a method."""
 
 
 MODULES = (
@@ -182,12 +180,12 @@ def of_modules(name: str) -> OfModules | None:
 
 @cache
 def module_methods(**facts: object) -> frozenset[str]:
-    """The methods of modules whose row says all of these facts, each a value or a tuple of values."""
+    """The methods of modules whose rows match all of these facts; each fact is a value or a tuple of values."""
     return named(MODULES, facts)
 
 
 LEAVES_PARTS = module_methods(finds=("parameters", "buffers", "state")) | module_methods(sets=("mode", "values"))
-"""Methods that leave a module's parts what and where they are; they change values, gradients and modes at most."""
+"""Methods that keep a module's parts as they are and where they are; at most, values, gradients and modes change."""
 OF_MODULE = module_methods() | frozenset(
     "T_destination call_super_init dump_patches get_extra_state set_extra_state".split()
 )

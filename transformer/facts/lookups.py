@@ -1,6 +1,6 @@
-"""What gets at variables, attributes and objects otherwise than by their written names, and what it gets at.
+"""What gives access to variables, attributes and objects other than by their written names, and to which of them.
 
-`tests/facts/test_lookups.py` gets at them.
+`tests/facts/test_lookups.py` tries each of them.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ Where: TypeAlias = Literal["", "module", "caller", "both"]
 
 @dataclass(frozen=True)
 class Lookup:
-    """Facts about functions, attributes and modules, whose names are given as words."""
+    """Facts about functions, attributes and modules; `names` are words separated by spaces."""
 
     names: str
     of: str
-    """Whose names they are: builtin, attribute, library, the module that has them, file (a file's own, by Python or by
-    custom), special: methods that a class defines, and Python calls, word: attributes, keyword arguments and words in
-    texts, whatever they are of, or record: fields that the format of a log may have."""
+    """The owner of the names. builtin, attribute, library, or the module that contains them. file: variables of a file,
+    set by Python or by convention. special: methods that a class defines and Python calls. word: attributes, keyword
+    arguments and words in strings, of any owner. record: fields that the format of a log may contain."""
     finds: Found
-    """What is found: objects of any kind; parts of a network; methods, where an attribute shows which a class has;
-    state: of the interpreter, modules among it."""
+    """What they give access to. objects: of any kind. parts: of a network. methods: the methods that a class has.
+    state: of the interpreter, including its modules."""
     where: Where = ""
-    """Whose variables: those of a module, those of the function that calls it (and of its module), or of either."""
+    """Whose variables: a module's; the calling function's (and its module's); or either."""
     sets: bool = False
-    """Whether attributes are set."""
+    """Whether they set attributes."""
     classes: bool = False
-    """Whether classes are found, which show the module that they are of."""
+    """Whether they give access to classes, which reveal their module."""
     frames: bool = False
-    """Whether it shows which functions run, and which of them called the others."""
+    """Whether they reveal which functions run, and which function called which."""
 
 
 ROWS = (
@@ -86,20 +86,20 @@ ROWS = (
 
 @cache
 def lookups(**facts: object) -> frozenset[str]:
-    """The names of the rows that say all of these facts, each a value or a tuple of values."""
+    """The names in the rows that match all of these facts; each fact is a value or a tuple of values."""
     return named(ROWS, facts)
 
 
 VARIABLES = lookups(of="builtin", finds="variables")
-"""Builtins that give variables by their names."""
+"""Builtins that give access to variables by name."""
 OF_CALLER = lookups(of="builtin", where=("caller", "both"))
 """Builtins that see the names around their call."""
 SETS = lookups(of="builtin", sets=True)
 EVERYTHING = VARIABLES | lookups(of="library", finds="objects")
-"""What gets at any variable or object; modules too, that have something that does."""
+"""Builtins and modules that give access to any variable or object."""
 ATTRIBUTES = lookups(of=("builtin", "library"), finds="attributes")
-"""What gets at attributes, functions and methods by their names."""
+"""Builtins and modules that give access to attributes, functions and methods by name."""
 ANSWERING = lookups(of="special", finds="attributes")
-"""Methods that a class answers with for attributes of any name."""
+"""Methods with which a class answers for attributes of any name."""
 FRAMES = frozenset(f"{row.of}.{name}" for row in ROWS if row.frames for name in row.names.split())
-"""Whole names of what shows which functions run, and where they stand."""
+"""Qualified names of what reveals which functions run, and where they are defined."""

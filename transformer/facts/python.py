@@ -1,7 +1,7 @@
 """What calls of Python's builtins, and of methods of its containers, do with their arguments.
 
-A row holds for each of its names. Anything without a row is unknown, and may do anything with whatever it can reach.
-`tests/facts/test_python.py` calls what is listed here.
+A row holds for each of its names. A name without a row is unknown, and may do anything with whatever it can reach.
+`tests/facts/test_python.py` calls everything that is listed here.
 """
 
 from __future__ import annotations
@@ -19,47 +19,47 @@ from transformer.facts.rows import named
 Gives: TypeAlias = Literal[
     "nothing", "new", "given", "contents", "receiver", "of contents", "of given", "contents and given", "copy"
 ]
-"""What a call returns. nothing: a number, a text, None; new: an object that shares nothing; given: its argument;
-contents: an element of its receiver, or for functions of an argument; receiver: its receiver; of contents: a new
+"""What a call returns. nothing: a number, a string, None; new: an object that shares nothing; given: an argument;
+contents: an element of the receiver, or, for functions, of an argument; receiver: the receiver; of contents: a new
 container of the arguments' elements; of given: a new container of the arguments; copy: a new container of the
 receiver's elements."""
 Keeps: TypeAlias = Literal["", "given", "contents"]
-"""What its receiver holds afterwards: the arguments, or their elements."""
+"""What the receiver additionally holds afterwards: the arguments or their elements."""
 Makes: TypeAlias = Literal[
     "", "number", "text", "numbers", "container", "tuple", "mapping", "iterator", "class", "access", "error", "foreign"
 ]
-"""What kind of object a builtin makes, whatever it is given. numbers: an immutable sequence of numbers; iterator: it
-holds what it goes through; access: it gives access to methods; foreign: an error that no computation raises."""
+"""The kind of object that a builtin makes, for any argument. numbers: an immutable sequence of numbers; iterator: it
+holds what it iterates over; access: it gives access to methods; foreign: an error that no computation raises."""
 
 
 @dataclass(frozen=True)
 class Does:
-    """Facts about callables, whose names are given as words."""
+    """Facts about callables; `names` are words separated by spaces."""
 
     names: str
     of: str
-    """The owners of the names: builtin functions, or methods of those of these kinds that have them."""
+    """The owners of the names: `builtin` for functions, or the kinds of objects that have these methods."""
     gives: Gives = "nothing"
     keeps: Keeps = ""
     writes: bool = False
     """Whether it changes its receiver."""
     calls: Literal["", "given", "key", "first of two"] = ""
-    """Whether it calls functions that it is given: any of them, its keyword `key`, or the first of two arguments."""
+    """Whether it calls functions among its arguments: any of them, its keyword `key`, or the first of two arguments."""
     makes: Makes = ""
     takes: bool = False
-    """Whether it goes through what it is given, or its iterator does."""
+    """Whether it, or the iterator that it returns, iterates over its argument."""
     maps: bool = False
-    """Whether what it makes holds what a function returns for what it takes."""
+    """Whether its result holds what a function returns for the elements of its argument."""
     pairs: bool = False
-    """Whether what it makes holds pairs or tuples of what it takes."""
+    """Whether its result holds pairs or tuples of the elements of its arguments."""
     converts: bool = False
-    """Whether it makes a number of one number, so that it waits for a tensor's value."""
+    """Whether it converts a single number to a number, so that it waits for a tensor's value."""
     shows: bool = False
-    """Whether it makes a text of what it is given."""
+    """Whether it makes a string from its argument."""
     acts: bool = False
     """Whether it does more than compute: it prints, reads, or moves an iterator on."""
     varies: bool = False
-    """Whether another process may get another result, or another order, of equal arguments."""
+    """Whether, for equal arguments, another process may get another result or another order."""
 
 
 CONTAINERS = frozenset("list dict set deque tuple iterator".split())
@@ -123,13 +123,13 @@ ROWS = (
 
 @dataclass(frozen=True)
 class Decorators:
-    """Facts about decorators, whose whole names are given as words."""
+    """Facts about decorators; `names` are qualified names separated by spaces."""
 
     names: str
     calls: bool = True
-    """Whether what it makes runs the function, with the arguments of the call."""
+    """Whether the decorated object runs the function with the arguments of the call."""
     lazy: bool = True
-    """Whether decorating does nothing else."""
+    """Whether decorating has no other effect."""
 
 
 DECORATORS = (
@@ -176,7 +176,7 @@ def does(kind: str, name: str) -> Does | None:
 
 @cache
 def builtin_names(**facts: object) -> frozenset[str]:
-    """The builtin functions whose row says all of these facts, each a value or a tuple of values."""
+    """The builtin functions whose rows match all of these facts; each fact is a value or a tuple of values."""
     return named((row for row in ROWS if row.of == "builtin"), facts)
 
 
@@ -191,9 +191,9 @@ WRITES = frozenset(name for kind in CONTAINERS for name in method_names(kind, wr
 READS = frozenset(name for kind in ("list", "dict") for name in method_names(kind, writes=False))
 """Methods of lists and dicts that change nothing; they may return elements."""
 COMPUTES = builtin_names(acts=False, calls=("", "key")) - builtin_names(makes="access")
-"""Builtin functions that do nothing but compute."""
+"""Builtin functions that only compute."""
 SAME = COMPUTES - builtin_names(varies=True) - builtin_names(makes=("container", "mapping", "iterator", "access"))
-"""Those of which equal arguments have equal results in every run and process, and results that nothing can change."""
+"""Builtins in COMPUTES with immutable results that are the same for equal arguments in every run and process."""
 CONVERTS = builtin_names(converts=True)
 ACCESS = builtin_names(makes="access")
 SHOWS = builtin_names(shows=True)
@@ -205,20 +205,20 @@ OPERATOR_METHODS = frozenset(
         *"eq ne lt le gt ge contains".split(),
     )
 )
-"""Methods that operators of two operands call."""
+"""Methods that binary operators call."""
 SHOWN_BY = ("__str__", "__repr__", "__format__")
-"""The methods by which an object is shown; modules of torch also call `extra_repr` and `_get_name`."""
+"""The methods that show an object; modules of torch also call `extra_repr` and `_get_name`."""
 PRINTED_TO = ("write", "flush")
 """The methods that `print(file=...)` calls."""
 TAKES_VALUES = builtin_names(makes=("number", "class"))
-"""Those that take nothing of tensors but their values and types; what they return has no gradient."""
+"""Builtins that use only the values and types of tensors; their results have no gradient."""
 HARMLESS = COMPUTES | SHOWS
-"""Those that neither keep nor change what they are given; what they return may hold it."""
+"""Builtins that neither keep nor change their arguments; their results may hold them."""
 
 
 @cache
 def math_gives_float(name: str) -> bool:
-    """Whether `math` has this constant, or this function of one or two numbers, and it is a float; found by a call."""
+    """Whether `math` has this constant or function of one or two numbers, and its value is a float; found by a call."""
     found = getattr(math, name, None)
     if not callable(found):
         return isinstance(found, float)
@@ -231,7 +231,7 @@ def math_gives_float(name: str) -> bool:
 
 
 CALLED_AT_ANY_END = frozenset("atexit excepthook faulthandler finalize signal unraisablehook".split())
-"""Names of what calls functions of a script when it ends, after an error, too, or when a signal comes."""
+"""Names that make functions run at the end of a script, even after an error, or on a signal."""
 
 
 PICKLES = (
@@ -242,6 +242,6 @@ PICKLES = (
         for function in ("dump", "dumps")
     ),
 )
-"""Functions that save whole objects, with the names of the modules of their classes."""
+"""Functions that save whole objects, including the module names of their classes."""
 SAYING_WHAT_IS_SAVED = frozenset("__reduce__ __reduce_ex__ __getstate__ __getnewargs__ __getnewargs_ex__".split())
-"""Methods that they ask what to save of an object."""
+"""Methods that these functions call to decide what to save of an object."""

@@ -1,8 +1,8 @@
-"""What calls of torch, numpy and torch's distributions do: the one table that all analyses and rules read.
+"""What calls of torch, numpy and torch's distributions do: the only table, which all analyses and rules read.
 
-A row holds for each of its names, for each kind of object that the names belong to. Modules and optimizers, which are
-made first and called later, have their own tables. Anything without a row is unknown, and must not be assumed harmless.
-`tests/facts/test_torch_api.py` calls what is listed here and checks the results.
+A row holds for each of its names and each of their owners. Modules and optimizers, which are made first and called
+later, have their own tables. A name without a row is unknown and must not be assumed harmless.
+`tests/facts/test_torch_api.py` calls everything that is listed here and checks the results.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ torch.linalg or numpy."""
 METHODS: tuple[Kind, ...] = ("tensor", "array", "distribution")
 
 Memory: TypeAlias = Literal["new", "shared", "in place", "number"]
-"""new: shares memory with no argument; shared: may be an argument or a view of it, and changes nothing; in place:
+"""new: shares memory with no argument; shared: may be an argument or a view of one, and changes nothing; in place:
 changes its argument; number: an object on the host, such as a number, a list or a size."""
 Rows: TypeAlias = Literal["element", "broadcast", "row", "inner", "mixed"]
-"""element: each element of the result comes from one of each argument's, and the result has their shape; broadcast:
-likewise, but any of the arguments may be larger; row: each row of a batch independently; inner: likewise, if called
-along a dimension other than the first; mixed: not known. This does not cover the last bits: see `exact`."""
+"""element: each element of the result comes from one element of each argument, and all shapes are equal; broadcast: the
+same, but arguments may be broadcast; row: each row of a batch independently; inner: the same, if called along a
+dimension other than the first; mixed: unknown. The last bits may still differ: see `exact`."""
 Dtype: TypeAlias = Literal["kept", "cast", "default", "bool", "integer", "given", "other"]
 """kept: the dtype of its float arguments; cast: as its name or arguments say; default: torch's default dtype; integer:
-int64; given: that of the numbers or the array that it is given. In all cases an argument may name another."""
+int64; given: the dtype of the numbers or the array in its arguments. An argument may always name another dtype."""
 Waits: TypeAlias = Literal["", "value", "size", "check"]
-"""Why the host needs the device's values: to return them, to determine the result's size, or to check them."""
+"""Why the host needs values from the device: to return them, to determine the result's size, or to check them."""
 Made: TypeAlias = Literal["", "of host", "on host"]
 """of host: a tensor made from host values; on host: a tensor made on the host, unless a device is given."""
 Fills: TypeAlias = Literal["", "sizes", "like"]
-"""Where a tensor filled with one number, or uninitialized, gets its sizes: from the first argument, or from that
-tensor."""
+"""Where a constant or uninitialized tensor gets its sizes from: the first argument (sizes), or a tensor that is the
+first argument (like)."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """Facts about callables, whose names and owners are given as words."""
+    """Facts about callables; `names` and `of` (the owners) are words separated by spaces."""
 
     names: str
     of: str
@@ -57,38 +57,39 @@ class Row:
     draws: bool = False
     """Whether it draws random numbers."""
     graph: bool = True
-    """Whether its result may be part of its arguments' autograd graph; if not known, it may."""
+    """Whether its result may be part of its arguments' autograd graph; True if unknown."""
     fills: Fills = ""
     reorders: bool = False
     """Whether it returns the dimensions in another order."""
     sizes: bool = False
     """Whether the arguments that follow the tensor are sizes."""
     dim: int = 0
-    """The index of the dimension among a method's arguments; functions of torch have the tensor before these."""
+    """The index of the dimension among a method's arguments; in functions of torch, the tensor comes before these."""
     pairs: bool = False
-    """Whether it returns values and their indices; one that reduces does so only if given a dimension."""
+    """Whether it returns values and their indices; if it reduces, only when a dimension is given."""
     moves: bool = False
     """Whether it may return a copy on another device."""
     copies: bool = False
-    """Whether its result has the same elements in the same places, perhaps cast, moved, or laid out anew."""
+    """Whether its result has the same elements in the same places, perhaps with another dtype, device or layout."""
     flat: bool = False
-    """Whether its result has one dimension, and all elements in their order, if it is given nothing."""
+    """Whether, without arguments, its result has one dimension with all elements in order."""
     selects: bool = False
-    """Whether all elements of its new result are elements of its first argument."""
+    """Whether its result is new and contains only elements of its first argument."""
     joins: bool = False
     """Whether it joins the tensors of a list."""
     operands: bool = False
-    """Whether each of its arguments may be a tensor of which its result is a view, not the first alone."""
+    """Whether its result may be a view of any argument, not only of the first."""
     device: bool = False
-    """Whether what is made of host values may be told where."""
+    """Whether a device may be given for a result made from host values."""
     layout: bool = False
     """Whether its result, or whether it works, depends on the memory's layout."""
     inplace: int = 0
-    """The index of `inplace` among a function's arguments; 0 for others."""
+    """The index of `inplace` among a function's arguments; 0 if there is none."""
     exact: int = 0
-    """The number of operands with which, and no other arguments, it is exactly rounded: it copies, selects by a
-    condition, or computes what IEEE 754 fully determines. Its bits are the same on every processor, at any position in
-    a tensor. All others may compute differently inside a vector and in its remainder: max(0.0, -0.0) is either."""
+    """The number of operands with which it is exactly rounded (with no other arguments): it copies, selects by a
+    condition, or computes what IEEE 754 fully determines. Its bits are the same on every processor and anywhere in a
+    tensor. All other functions may compute differently inside a vector and in its remainder: max(0.0, -0.0) is
+    either."""
 
 
 ROWS = (
@@ -119,11 +120,11 @@ ROWS = (
     Row("elu leaky_relu", "functional", "new", "element", "kept", inplace=2),
     Row("byte int long short", "tensor", "shared", "element", "cast", graph=False, copies=True),
     Row("to", "tensor", "shared", "element", "cast", moves=True, copies=True),
-    Row("type type_as", "tensor", "shared", "element", "cast", copies=True),  # type() of nothing is a text
+    Row("type type_as", "tensor", "shared", "element", "cast", copies=True),  # type() of nothing is a string
     # along a dimension, or over all
     Row("cumsum logsumexp", "tensor torch", "new", "inner", "kept"),
     Row("amax amin mean prod sum", "tensor torch", "new", "inner", "kept", reduces=True),
-    Row("std var", "tensor torch", "new", dtype="kept", reduces=True),  # along a dimension only approximately
+    Row("std var", "tensor torch", "new", dtype="kept", reduces=True),  # row-wise only approximately along a dimension
     Row("log_softmax softmax", "tensor torch functional", "new", "inner", "kept"),
     Row("norm", "tensor torch", "new", "inner", "kept", reduces=True, dim=1),
     Row("quantile", "tensor torch", "new"),
@@ -228,30 +229,30 @@ ROWS = (
 
 @dataclass(frozen=True)
 class Layers:
-    """Facts about modules of torch.nn, whose names are given as words.
+    """Facts about modules of torch.nn; `names` are words separated by spaces.
 
-    All of them compute the same in training and evaluation modes and draw no random numbers; recurrent ones without
-    dropout, which is an option.
+    All of them compute the same in training and evaluation mode and draw no random numbers; recurrent layers do so only
+    without their option dropout.
     """
 
     names: str
     memory: Memory = "new"
-    """shared, also if an option makes it work in place."""
+    """shared: also if only an option makes it work in place."""
     rows: Rows = "mixed"
     """row: each row of a batch independently, at little cost. Convolutions are too costly to compute twice."""
     same_bits: bool = False
     """Whether it computes the same bits with and without gradients. On phones, and on some processors for grouped
     channels, gradients determine which library computes convolutions."""
     inplace: bool = False
-    """Whether it can be told to write into what it is given."""
+    """Whether it has an option to overwrite its argument."""
     dense: bool = False
-    """Whether its result is contiguous, whatever the layout of what it is given."""
+    """Whether its result is contiguous, whatever the layout of its argument."""
     sequence: bool = False
-    """Whether it goes through a sequence of steps, and returns its last state too."""
+    """Whether it processes a sequence of steps, and also returns its last state."""
     writes: tuple[str, int] | None = None
     """The option, and its position, with which each call writes into the layer's parameter."""
     autocast: Literal["", "product", "kept"] = ""
-    """product: computed in autocast's dtype; kept: it takes any dtype, and returns float32 where it is given that."""
+    """product: computes in autocast's dtype; kept: accepts any dtype, and returns float32 for float32."""
 
 
 LAYERS = (
@@ -283,7 +284,7 @@ LAYERS = (
 
 @dataclass(frozen=True)
 class OfLayers:
-    """Facts about attributes of layers, whose names are given as words."""
+    """Facts about attributes of layers; `names` are words separated by spaces."""
 
     names: str
     is_a: Literal["parameter", "size"]
@@ -303,7 +304,7 @@ def of_layers(**facts: object) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Holders:
-    """Facts about classes of torch.nn without layers of their own, whose names are given as words."""
+    """Facts about classes of torch.nn without layers of their own; `names` are words separated by spaces."""
 
     names: str
     holds: Literal["modules", "parameters", "itself", "anything"]
@@ -319,16 +320,16 @@ HOLDER_ROWS = (
 
 @cache
 def holders(*holds: str) -> frozenset[str]:
-    """The whole names of the classes of torch.nn that hold one of these."""
+    """The qualified names of the classes of torch.nn that hold one of these."""
     found = named(HOLDER_ROWS, {"holds": holds})
     return frozenset(f"{home}.{name}" for name in found for home in ("torch.nn", *_HOMES.get(name, ())))
 
 
 _HOMES = {"Parameter": ("torch.nn.parameter",)}
 CONTAINERS = named(HOLDER_ROWS, {"holds": "modules"})
-"""Modules that hold others, and nothing else."""
+"""Modules that only hold other modules."""
 HOLDERS = named(HOLDER_ROWS, {})
-"""Modules without layers of their own, and parameters."""
+"""Parameters, and modules without layers of their own."""
 PRODUCTS = frozenset(
     "addbmm addmm addmv baddbmm bilinear bmm conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d "
     "dot einsum ger inner linear matmul mm multi_dot mv outer scaled_dot_product_attention tensordot".split()
@@ -338,7 +339,7 @@ PRODUCTS = frozenset(
 
 @dataclass(frozen=True)
 class Optimizers:
-    """Facts about classes of torch.optim, whose names are given as words; all accept a tensor as the learning rate."""
+    """Facts about classes of torch.optim; `names` are words separated by spaces. All accept a tensor as their rate."""
 
     names: str
     capturable: bool = False
@@ -362,7 +363,7 @@ OPTIMIZERS = (
 
 @dataclass(frozen=True)
 class OfOptimizers:
-    """Facts about what optimizers have, whose names are given as words."""
+    """Facts about attributes and methods of optimizers; `names` are words separated by spaces."""
 
     names: str
     is_for: Literal["stepping", "saving", "groups", "new groups", "defaults", "moments", "rates"]
@@ -379,13 +380,13 @@ OF_OPTIMIZERS = (
     OfOptimizers("step", "stepping", "scheduler"),
     OfOptimizers("load_state_dict state_dict", "saving", "scheduler"),
     OfOptimizers("get_last_lr", "rates", "scheduler"),
-    OfOptimizers("step unscale_", "stepping", "scaler"),  # they are given the optimizer
+    OfOptimizers("step unscale_", "stepping", "scaler"),  # the optimizer is their argument
 )
 
 
 @dataclass(frozen=True)
 class Schedulers:
-    """Facts about classes of torch.optim.lr_scheduler, whose names are given as words."""
+    """Facts about classes of torch.optim.lr_scheduler; `names` are words separated by spaces."""
 
     names: str
     momentum: bool = False
@@ -401,19 +402,19 @@ SCHEDULERS = (
 
 @cache
 def schedulers(**facts: object) -> frozenset[str]:
-    """The whole names of schedulers whose rows state all of these facts."""
+    """The qualified names of schedulers whose rows match all of these facts."""
     return frozenset(f"torch.optim.lr_scheduler.{name}" for name in named(SCHEDULERS, facts))
 
 
 @dataclass(frozen=True)
 class OfParameters:
-    """Facts about functions that are given parameters or networks, whose whole names are given as words."""
+    """Facts about functions that accept parameters or networks; `names` are qualified names separated by spaces."""
 
     names: str
     of: Literal["gradients", "values", "whole"]
-    """What of them is used: gradients, values, or anything."""
+    """What they use of the parameters: gradients, values, or anything."""
     copies: bool = False
-    """Whether the result is a copy that shares nothing, or a file, and what is given stays as it is."""
+    """Whether the result is a copy that shares nothing, or a file, and the arguments stay unchanged."""
 
 
 OF_PARAMETERS = (
@@ -435,7 +436,7 @@ FILL = frozenset(
 
 @cache
 def of_parameters(**facts: object) -> frozenset[str]:
-    """The whole names of functions that are given parameters, and whose rows state all of these facts."""
+    """The qualified names of functions that accept parameters and whose rows match all of these facts."""
     return named(OF_PARAMETERS, facts)
 
 
@@ -456,9 +457,9 @@ OF: Mapping[Kind, Mapping[str, Row]] = _index()
 
 @cache
 def names(*kinds: Kind, **facts: object) -> frozenset[str]:
-    """The names of any of these kinds whose rows state all of these facts: `names("torch", memory="new", draws=False)`.
+    """The names with any of these owners whose rows match all facts: `names("torch", memory="new", draws=False)`.
 
-    A fact may be a tuple of values, of which the row must state one.
+    A fact may be a tuple of values; the row must then have one of them.
     """
     return named((row for row in ROWS if not {*kinds}.isdisjoint(row.of.split())), facts)
 
@@ -468,13 +469,13 @@ _MODULES = {"torch": "torch", "functional": "torch.nn.functional", "linalg": "to
 
 @cache
 def functions(*kinds: Literal["torch", "functional", "linalg", "numpy"], **facts: object) -> frozenset[str]:
-    """The whole names of functions whose row says all of these facts, as for `names`."""
+    """The qualified names of functions whose rows match all of these facts, as for `names`."""
     return frozenset(f"{_MODULES[kind]}.{name}" for kind in kinds for name in names(kind, **facts))
 
 
 @cache
 def methods(**facts: object) -> frozenset[str]:
-    """The names of methods for which the facts hold for every kind of object."""
+    """The names of methods for which the facts hold for every owner."""
     others = (row for row in ROWS if not {*METHODS}.isdisjoint(row.of.split()) and not says(row, facts))
     return names(*METHODS, **facts) - {name for row in others for name in row.names.split()}
 
@@ -489,8 +490,8 @@ def may_write_itself(layer: str, call: ast.AST | None) -> bool:
     """Whether a layer may write into its parameter when it is called.
 
     Args:
-        layer: its name in torch.nn.
-        call: what made it.
+        layer: the layer's name in torch.nn.
+        call: the call that made it.
     """
     option = next((row.writes for row in LAYERS if layer in row.names.split()), None)
     if option is None or not isinstance(call, ast.Call):
@@ -502,19 +503,19 @@ def may_write_itself(layer: str, call: ast.AST | None) -> bool:
 
 @dataclass(frozen=True)
 class Attribute:
-    """Facts about attributes, whose names are given as words, as are the kinds of things that have them."""
+    """Facts about attributes; `names` and `of` (their owners) are words separated by spaces."""
 
     names: str
     of: str
-    """tensor, array, distribution; pair: values and their indices."""
+    """tensor, array, distribution; pair: a result of values and indices."""
     memory: Literal["number", "shared", "graph"]
-    """number: an object of the host; shared: memory, that of the tensor or its own; graph: a part of the graph."""
+    """number: an object on the host; shared: memory, the tensor's own or other; graph: part of the graph."""
     graph: bool = False
     """Whether gradients flow through it."""
     tells: bool = False
-    """Whether it tells of gradients."""
+    """Whether it reveals gradients."""
     method: Literal["", "runs", "asks"] = ""
-    """Whether it is a method that computes gradients, or one that asks for them."""
+    """Whether it is a method that computes gradients (runs), or requests them (asks)."""
     settable: bool = False
     """Whether it can be set."""
     sizes: bool = False
@@ -544,14 +545,14 @@ ATTRIBUTE_ROWS = (
 
 @cache
 def attributes(of: Kind | Literal["pair"] = "tensor", **facts: object) -> frozenset[str]:
-    """The attributes of a kind of thing whose row says all of these facts, as for `names`."""
+    """The attributes of an owner whose rows match all of these facts, as for `names`."""
     return named((row for row in ATTRIBUTE_ROWS if of in row.of.split()), facts)
 
 
 ATTRIBUTES = attributes("tensor", memory="number") | attributes("array", memory="number")
 """Attributes of tensors and arrays that are numbers."""
 VIEWS_OF_IT = attributes(memory="shared")
-"""Attributes that are memory: the tensor's, or their own."""
+"""Attributes that are memory: the tensor's, or memory of their own."""
 GRADIENTS = attributes(tells=True)
 """Attributes and methods of tensors that depend on gradients."""
 
@@ -563,7 +564,8 @@ def tells_values(name: str) -> bool:
 
 @cache
 def of_optimizers(*is_for: str, of: str = "optimizer") -> frozenset[str]:
-    """What optimizers, or schedulers or gradient scalers, have for one of these; all that is known if none is named."""
+    """The attributes and methods of optimizers, schedulers or gradient scalers for any of these purposes; if none is
+    given, for all."""
     return named(OF_OPTIMIZERS, {"of": of, "is_for": is_for} if is_for else {"of": of})
 
 
@@ -571,7 +573,7 @@ METHODS_OF = {
     "torch.nn.": (module_methods() | {"forward"}) - {"training"},
     "torch.optim.": of_optimizers("stepping", "saving", "new groups"),
 }
-"""The methods of the classes of torch's modules and optimizers."""
+"""The methods of torch's modules and optimizers, by prefix of the class."""
 
 
 @cache
@@ -591,9 +593,9 @@ LOSSES = {
     "NLLLoss": "nll_loss",
     "SmoothL1Loss": "smooth_l1_loss",
 }
-"""Modules of torch.nn that are losses, and the functions of torch.nn.functional that they compute."""
+"""Losses in torch.nn, and the functions of torch.nn.functional that they compute."""
 NEW = methods(memory=("new", "number"))
-"""Methods whose results never share memory with their object, whatever it is."""
+"""Methods whose results never share memory with their object, whatever the object is."""
 VIEWS = names("tensor", memory="shared") - {"numpy"}
 """Methods of tensors that may return their object or a view of it, and change nothing."""
 REDUCES = names("tensor", reduces=True)
@@ -601,11 +603,11 @@ REDUCES = names("tensor", reduces=True)
 JOINS = names("torch", joins=True)
 """Functions of torch that join tensors."""
 MADE = functions("torch", memory="new", made=("of host", "on host"))
-"""Functions that make a tensor that shares memory with nothing, by their whole names."""
+"""Functions that make a tensor that shares no memory, by qualified name."""
 OF_HOST = functions("torch", made="of host")
-"""Functions that make a tensor from host values, by their full names."""
+"""Functions that make a tensor from host values, by qualified name."""
 TYPES = functions("torch", made="of host", dtype="cast")
-"""torch's types of tensors, by their whole names."""
+"""torch's tensor types, by qualified name."""
 PLAIN = attributes(memory="number", tells=False) | {"data"}
 """Attributes of tensors that do not depend on gradients."""
 _OPERANDS = {"element": 1, "broadcast": 2}
@@ -637,15 +639,15 @@ Other: TypeAlias = Literal[
 
 @dataclass(frozen=True)
 class Others:
-    """Facts about what of torch computes no tensor, whose names are given as words."""
+    """Facts about names in torch that compute no tensor; `names` are words separated by spaces."""
 
     names: str
     does: Other
-    """asks: it makes or asks for a dtype, a device, a size or another number; random state: it reads or sets one;
-    gradients: it says whether they are recorded; settings: it sets what torch does from then on, and among that place
-    and precision: where and of which dtype tensors are made; products: how precisely matrices are multiplied."""
+    """asks: makes or asks for a dtype, a device, a size or another number; random state: reads or sets one; gradients:
+    sets whether they are recorded; settings: sets what torch does from then on; place and precision: sets the device
+    and dtype of new tensors; products: sets how precisely matrices are multiplied."""
     sets: bool = False
-    """Whether a call of it sets something that stays."""
+    """Whether calling it changes a lasting setting."""
 
 
 OTHERS = (
@@ -672,24 +674,24 @@ OTHERS = (
 
 @cache
 def others(*does: Other) -> frozenset[str]:
-    """What of torch does one of these, and computes no tensor; all that computes none if none of these is named."""
+    """The names in torch that compute no tensor and do one of these; if none is given, all of them."""
     return named(OTHERS, {"does": does} if does else {})
 
 
 SAME_EACH_TIME = frozenset({"torch.device", "torch.cuda.is_available", "torch.backends.mps.is_available"})
-"""Functions whose results are equal each time, with equal arguments, and cannot be changed."""
+"""Functions that always return equal results for equal arguments, whatever has been set."""
 
 
 @cache
 def sets_computing(qualified: str) -> bool:
-    """Whether this is a setting of torch, or a function with which it computes otherwise from then on."""
+    """Whether a name is a setting of torch, or a function that changes how torch computes from then on."""
     module, _, name = qualified.rpartition(".")
     lasting = named(OTHERS, {"sets": True}) - others("random state")
     return (module == "torch" and name in lasting) or library_does(qualified) == "settings"
 
 
 def works_on_host(qualified: str) -> bool:
-    """Whether this is a function of torch that works on the host alone, or sets something there."""
+    """Whether a name is a function of torch that works only on the host, or changes a setting there."""
     module, _, name = qualified.rpartition(".")
     computing = others("asks", "gradients", "autocast", "constants") - named(OTHERS, {"sets": True})
     works = module == "torch" and name in others() - computing
@@ -697,14 +699,14 @@ def works_on_host(qualified: str) -> bool:
 
 
 def is_constant(qualified: str) -> bool:
-    """Whether this is a number of torch, numpy or math, such as `numpy.pi`."""
+    """Whether a name is a number in torch, numpy or math, such as `numpy.pi`."""
     module, _, name = qualified.rpartition(".")
     return library_does(module) == "computes" and name in others("constants")
 
 
 @dataclass(frozen=True)
 class Dtypes:
-    """Facts about dtypes, whose names are given as words."""
+    """Facts about dtypes; `names` are words separated by spaces."""
 
     names: str
     kind: Literal["float", "integer", "bool"]
@@ -730,17 +732,17 @@ def dtypes(**facts: object) -> frozenset[str]:
 
 
 FLOAT32 = frozenset(f"torch.{name}" for name in dtypes(kind="float", bits=32))
-"""The whole names of the dtype that networks have by default."""
+"""The qualified names of the default dtype of networks."""
 
 
 @dataclass(frozen=True)
 class Distributions:
-    """Facts about classes of torch.distributions, whose names are given as words."""
+    """Facts about classes of torch.distributions; `names` are words separated by spaces."""
 
     names: str
     checked_alone: bool = True
-    """Whether checking the arguments keeps nothing that is computed for the check. Others keep probabilities, for
-    example, and gradients are then summed in another order than without the check."""
+    """Whether checking the arguments keeps no values computed for the check. Other classes keep probabilities, for
+    example; gradients are then summed in another order than without the check."""
     products: bool = False
     """Whether they multiply or factor matrices."""
 
@@ -762,32 +764,32 @@ def distributions(**facts: object) -> frozenset[str]:
 
 
 def is_normal(qualified: str) -> bool:
-    """Whether this is torch's normal distribution, by one of its whole names."""
+    """Whether a name is torch's normal distribution, by one of its qualified names."""
     return qualified.startswith(DISTRIBUTIONS) and qualified.endswith(".Normal")
 
 
 ON_HOST = names("tensor", waits="value") - names("torch")
-"""Methods that tensors alone have, and whose results are on the host."""
+"""Methods that only tensors have, and whose results are on the host."""
 NO_GRAPH = ON_HOST & names("tensor", graph=False) | {"detach"}
-"""Those through whose results no gradient flows. A network may have a sample() or all() of its own, with one."""
+"""Methods whose results pass no gradient on, without those that a network may define itself, such as sample()."""
 DRAWN = NO_GRAPH | names("distribution", "torch", draws=True, graph=False) | {"argmax"}
-"""These, and methods and functions that draw or choose: no gradient flows to what they draw from."""
+"""NO_GRAPH, and methods and functions that draw or choose: no gradient flows to what they draw from."""
 SCALERS = ("torch.amp.GradScaler", "torch.cuda.amp.GradScaler")
 DISTRIBUTIONS = "torch.distributions."
-"""What the whole names of torch's distributions begin with."""
+"""The prefix of the qualified names of torch's distributions."""
 NO_GRAD = ("torch.no_grad", "torch.inference_mode")
-"""What runs code without gradients where it is given nothing, as a context and as a decorator."""
+"""Contexts and decorators that, without arguments, run code without gradients."""
 OTHERWISE = frozenset("copy inplace out".split())
-"""Keywords with which an otherwise new result may be an argument: `copy=False`, `inplace=True`, `out=x`."""
+"""Keywords with which an otherwise new result may share memory with an argument: `copy=False`, `out=x`."""
 
 
 def may_be_given(call: ast.Call) -> bool:
-    """Whether a call with an otherwise new result may return, or write to, its argument."""
+    """Whether a call whose result is normally new may return, or write to, its argument."""
     return may_work_in_place(call) or any(k.arg is None or k.arg in OTHERWISE for k in call.keywords)
 
 
 def may_work_in_place(call: ast.Call) -> bool:
-    """Whether a function with an otherwise new result may be called to change its argument instead."""
+    """Whether a call of a function with a normally new result may change its argument instead."""
     name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
     place = OF["functional"][name].inplace if name in OF["functional"] else 0
     by_place = place and (len(call.args) > place or any(isinstance(a, ast.Starred) for a in call.args))
@@ -813,11 +815,11 @@ OF_TYPE = {
 }
 """torch's tensor types, each with the name of its dtype."""
 SINGLE = frozenset(name for name, dtype in OF_TYPE.items() if dtype == "float32") | {"torch.Tensor"}
-"""Those that make float32, unless the default dtype is another."""
+"""Tensor types that make float32 unless the default dtype is another."""
 NEW_TENSORS = (
     OF_TYPE.keys() | {"torch.Tensor"} | {f"torch.{n}" for n in names("torch", memory="new") if OF["torch"][n].made}
 )
-"""Functions that make a tensor from host values or from nothing, and not a parameter."""
+"""Functions that make a tensor, but not a parameter, from host values or from nothing."""
 OPERATORS = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.Pow: "pow",
     ast.BitAnd: "bitwise_and", ast.BitOr: "bitwise_or", ast.USub: "neg", ast.Invert: "bitwise_not",
@@ -829,13 +831,13 @@ EXACT_POWERS = (2, 3, 0.5)
 
 @dataclass(frozen=True)
 class Draws:
-    """Facts about what draws random numbers, whose names are given as words."""
+    """Facts about names that draw random numbers; `names` are words separated by spaces."""
 
     names: str
     makes: Literal["order", "choice", "integers", "numbers", "generator", "state"]
-    """order: a permutation; generator: what has a state of its own; state: of a generator, which it returns."""
+    """order: a permutation; generator: an object with its own state; state: returns a generator's state."""
     of: Literal["numpy random", "torch"] = "numpy random"
-    """Where they are found, with the submodules: in numpy.random and random, or in torch."""
+    """Where the names are found: in numpy.random and random, or in torch, with submodules."""
 
 
 DRAWS = (
@@ -855,9 +857,9 @@ DRAWS = (
 
 @cache
 def draws(**facts: object) -> frozenset[str]:
-    """The names of what draws whose rows state all of these facts."""
+    """The names that draw, and whose rows match all of these facts."""
     return named(DRAWS, facts)
 
 
 DRAWING = draws(of="numpy random")
-"""Names of numpy.random and random that draw from their state, or have their own state; not those that set it."""
+"""Names in numpy.random and random that draw from a state or have their own, but not those that set one."""
