@@ -1,1 +1,1 @@
-"""Which values reach which names in any scope; knows nothing of what a script trains."""
+"""Which values reach which names in any scope; knows nothing about training."""

@@ -1,4 +1,4 @@
-"""Definite assignment: which names every path has bound."""
+"""Definite assignment: which names are bound on every path."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from transformer.syntax.query import TRY, statements
 
 
 class Assignment:
-    """Definite assignment: names that every path has bound.
+    """Definite assignment: finds the names that are bound on every path.
 
-    Loops in `at_least_once` are taken to run their body at least once: the rollout, epoch and minibatch
-    loops, where a run with none of them trains nothing and fails in the original too.
+    Loops in `at_least_once` are assumed to run their body at least once. They are the rollout, epoch and minibatch
+    loops: without an iteration of them, a run trains nothing, and the original fails too.
     """
 
     def __init__(self, at_least_once: Iterable[ast.stmt] = ()) -> None:
@@ -37,7 +37,7 @@ class Assignment:
             return _meet(self.after(stmt.body, bound | own), self.after(stmt.orelse, bound | own))
         if isinstance(stmt, (ast.For, ast.AsyncFor, ast.While)):
             self._jumps.append([])
-            bound = bound - _deleted(stmt.body)  # by an earlier turn
+            bound = bound - _deleted(stmt.body)  # in an earlier iteration
             end = self.after(stmt.body, bound | own)
             breaks = self._jumps.pop()
             ran = _meet(end, *breaks) if breaks else end

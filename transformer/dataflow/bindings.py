@@ -1,4 +1,4 @@
-"""The values to which the names and attributes of a file are bound, anywhere: more than may reach one place."""
+"""The values to which names and attributes are bound anywhere in a file; not all of them reach every use."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from transformer.syntax.tree import Tree
 
 
 def bound_to(tree: Tree, node: ast.Name | ast.Attribute, *, own: bool = False) -> Iterator[ast.expr | None]:
-    """The values to which a name, or an attribute of this name on any object, is bound; None for an unknown one.
+    """The values to which a name, or this attribute of any object, is bound; None for an unknown value.
 
     Args:
         tree: the file.
         node: the name or the attribute.
-        own: exclude equal names of other scopes.
+        own: leave out equal names in other scopes.
     """
     if isinstance(node, ast.Attribute):
         for stored in tree.attributes_set(node.attr):
@@ -36,7 +36,7 @@ def bound_to(tree: Tree, node: ast.Name | ast.Attribute, *, own: bool = False) -
 
 
 def is_same_variable(tree: Tree, one: ast.Name, other: ast.Name) -> bool:
-    """Whether two names of a file are the same variable: equal, and of the same scope."""
+    """Whether two names of a file are the same variable: equal names in the same scope."""
     return one.id == other.id and variables(tree).owner_of(one) is variables(tree).owner_of(other)
 
 

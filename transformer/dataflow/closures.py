@@ -1,7 +1,7 @@
 """Functions made inside a block of statements, and whether they are called only while the block runs.
 
-A function reads its free variables when it is called. Moving its block into another function, or out of one, gives it
-other variables; that is safe only if the function is shown to be called while the block runs.
+A function reads its free variables when it is called. If its block moves into or out of another function, it reads
+other variables. Moving is safe only if the function is shown to be called only while the block runs.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 LAZY = builtin_names(makes="iterator")
 CONSUMERS = builtin_names(takes=True) - LAZY
-"""Builtins that consume an iterator and do not keep it."""
+"""Builtins that exhaust an iterator and do not keep it."""
 
 
 def kept_for_later(
     tree: Tree, block: Sequence[ast.stmt], names: Collection[str], carried: Collection[str] = ()
 ) -> dict[str, int]:
-    """Names that functions or generators made in a block may read after it has ended, with the line that makes them.
+    """Names that functions or generators made in a block may read after the block, each with the function's line.
 
     Args:
         tree: the script that the block belongs to.
@@ -52,7 +52,7 @@ def late_reads(node: Nested | ast.GeneratorExp) -> Names:
 
 
 def functions_in(scope: Scope) -> list[Nested | ast.GeneratorExp]:
-    """The functions and generators whose free names are the scope's; outer functions' names take precedence."""
+    """The functions and generators directly in a scope; the names they read may be the scope's variables."""
     found: list[Nested | ast.GeneratorExp] = []
     pending: list[ast.AST] = list(children(scope))
     while pending:
@@ -72,13 +72,13 @@ def read_by_functions(scope: Scope) -> Names:
 
 
 def read_at_error(tree: Tree, scope: Scope) -> Names:
-    """The names of a scope that functions may read after an error that nothing catches, or a signal."""
+    """The names of a scope that functions may read after an uncaught error or a signal."""
     modules = {imported.partition(".")[0] for imported in tree.imports.values()}  # `from atexit import register`
     return NONE if CALLED_AT_ANY_END.isdisjoint(tree.mentioned | modules) else read_by_functions(scope)
 
 
 def is_used_up(tree: Tree, made: ast.expr) -> bool:
-    """Whether a generator (or a map() or similar over one) is made only for the expression or loop around it."""
+    """Whether the expression or loop around a generator (or a map() or similar over one) exhausts it."""
     parent = tree.parents[made]
     if isinstance(parent, ast.Call) and made in parent.args:
         if tree.names.builtin(parent.func) in CONSUMERS or _joins(parent):
@@ -93,7 +93,7 @@ def is_used_up(tree: Tree, made: ast.expr) -> bool:
 
 
 def _is_done(tree: Tree, node: Nested | ast.GeneratorExp, block: Sequence[ast.stmt], carried: Collection[str]) -> bool:
-    """Whether a function or generator is known to be used only by its block."""
+    """Whether a function or generator is known to be used only while its block runs."""
     if isinstance(node, ast.GeneratorExp):
         return is_used_up(tree, node)
     if isinstance(node, ast.Lambda):
@@ -132,7 +132,7 @@ def _targets(node: Comprehension) -> set[str]:
 
 
 def _bound_around(tree: Tree, node: ast.AST, block: Sequence[ast.stmt]) -> set[str]:
-    """Names that functions and comprehensions around a node bind for themselves, inside the block."""
+    """Names that functions and comprehensions around a node, inside the block, bind for themselves."""
     return {name for outer in _ancestors_in(tree, node, block) for name in _binds_itself(outer)}
 
 

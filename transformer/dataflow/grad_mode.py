@@ -12,9 +12,9 @@ SWITCH = "torch.set_grad_enabled"
 
 
 def without_gradients(tree: Tree, node: ast.AST) -> bool:
-    """Whether a node is known to run with gradients disabled: by the innermost `with` or decorator that sets the mode.
+    """Whether gradients are known to be disabled at a node, by the innermost `with` or decorator that sets the mode.
 
-    If the script calls `set_grad_enabled` other than in a `with`, nothing is known.
+    If the script calls `set_grad_enabled` outside a `with`, nothing is known.
     """
     for outer in tree.ancestors(node):
         switches: list[ast.expr] = getattr(outer, "decorator_list", [])
@@ -24,7 +24,7 @@ def without_gradients(tree: Tree, node: ast.AST) -> bool:
         if off is not None:
             return off
         if isinstance(outer, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            return False  # it runs where it is called
+            return False  # the function runs where it is called
     return False
 
 

@@ -1,8 +1,8 @@
-"""Live names: those whose present value may still be read.
+"""Live names: names whose current value may still be read.
 
 A structured analysis over the `ast` of one scope. Def-use chains (beniget) tell which definition reaches which use, but
-not along which path: they do not distinguish a value left by the loop's last turn from a value set just above, and
-extraction must. Liveness and definite assignment (assignment.py) do, at a tenth of the cost.
+not along which path. They cannot tell a value left by the loop's last iteration from a value set just above, and
+extraction must. Liveness and definite assignment (assignment.py) can, at a tenth of the cost.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from transformer.syntax.query import TRY
 
 @dataclass
 class Liveness:
-    """Names live after each statement of a scope: their present value may still be read.
+    """Names live after each statement of a scope: names whose current value may still be read.
 
-    A statement may end in its middle, by an exception. So what is read where the scope then goes on counts, too.
+    An exception may end a statement halfway, so names that are read where the scope then continues are live too.
     """
 
     after: dict[ast.stmt, Names] = field(default_factory=dict)
     raised: dict[ast.stmt, Names] = field(default_factory=dict)
-    """Names live where the scope goes on after an exception in a statement: in handlers, in `finally`, and below."""
+    """Names live where the scope continues after an exception in a statement: in handlers, in `finally`, and below."""
     _breaks: list[Names] = field(default_factory=list)
     _continues: list[Names] = field(default_factory=list)
     _raises: Names = NONE
@@ -43,9 +43,9 @@ class Liveness:
 
         Args:
             body: its statements.
-            at_exit: the names live at its end (a module's globals that functions read).
+            at_exit: the names live at its end (globals of a module that functions read).
             at_least_once: loops that are assumed to run their body at least once.
-            at_error: the names live after an exception that nothing catches.
+            at_error: the names live after an uncaught exception.
         """
         self = cls(at_least_once=frozenset(at_least_once), _raises=at_error)
         self.before(body, at_exit)
@@ -111,13 +111,12 @@ class Liveness:
         return (live - own.binds) | own.reads
 
     def _elsewhere(self) -> Names:
-        """Names live where a `finally` block may continue other than below it: after an exception, `break` or
-        `continue`."""
+        """Names live where a `finally` block may continue, except below: after an exception, `break` or `continue`."""
         return self._raises.union(*self._breaks[-1:], *self._continues[-1:])
 
 
 def _suppresses(block: ast.With | ast.AsyncWith) -> bool:
-    """Whether a block may go on below it after an exception: `with suppress(OSError):`."""
+    """Whether execution may continue below a block after an exception: `with suppress(OSError):`."""
     called = (i.context_expr.func for i in block.items if isinstance(i.context_expr, ast.Call))
     return any(ast.unparse(func).rpartition(".")[2] == "suppress" for func in called)
 

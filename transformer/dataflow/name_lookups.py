@@ -1,4 +1,4 @@
-"""Whether a script may find functions, classes and variables by text, which no analysis of names sees."""
+"""Whether a script may look up functions, classes and variables by string, which analyses of names cannot see."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from transformer.syntax.tree import Scope, Tree
 
 
 def texts_of(tree: Tree) -> set[str]:
-    """The texts of a script."""
+    """All string constants of a script."""
     return {n.value for n in tree.of(ast.Constant) if isinstance(n.value, str)}
 
 
 _NAMES = {kind: [field for field in kind._fields if field in ("id", "attr", "name", "asname", "arg")] for kind in PARTS}
-"""The fields of each type of node that are names."""
+"""The fields that hold names, by type of node."""
 
 
 def identifiers(node: ast.AST) -> set[str | None]:
-    """The names in a node itself; None for one that it could have."""
+    """The names in a node itself; None stands for an optional name that is absent."""
     return {getattr(node, field, None) for field in _NAMES[type(node)]}
 
 
 @lru_cache(maxsize=2)
 def words_of(tree: Tree) -> AbstractSet[str | None]:
-    """All names and texts of a file."""
+    """All names and string constants of a file."""
     return {getattr(node, field, None) for node in tree.nodes for field in _NAMES[type(node)]} | texts_of(tree)
 
 
 def fresh_member(tree: Tree, wanted: str) -> str:
-    """A name for a method that no variable, attribute, keyword argument or text has: the latter may set attributes."""
+    """A name for a method that no variable, attribute, keyword argument or string has; strings may set attributes."""
     taken, name = words_of(tree), tree.names.fresh(wanted)
     while name in taken:
         name = tree.names.fresh(wanted)
@@ -46,10 +46,10 @@ def fresh_member(tree: Tree, wanted: str) -> str:
 
 
 def names_in_locals(tree: Tree, reaching: Reaching, call: ast.Call) -> frozenset[str] | None:
-    """The names that the dict which `locals()` returns in a function may ever have; writing to it sets no variable.
+    """The names that the dict from `locals()` may ever contain in a function; writing to the dict sets no variable.
 
-    Before Python 3.13 all calls in one run of a function return the same dict, and each brings it up to date.
-    None if it may have others: in a class, a comprehension or a nested function.
+    Before Python 3.13, all calls in one run of a function return the same dict, and each call updates it. None if there
+    may be other names: in a class, a comprehension or a nested function.
     """
     function = tree.scope_of(call)
     around = [*tree.ancestors(call)]
@@ -64,7 +64,7 @@ def names_in_locals(tree: Tree, reaching: Reaching, call: ast.Call) -> frozenset
 
 
 def looks_up_names(tree: Tree, owner: ast.AST) -> bool:
-    """Whether the script may look up functions and classes (or methods, if `owner` is a class) by text."""
+    """Whether the script may look up functions and classes (or methods, if `owner` is a class) by string."""
     found = NAMESPACES | (ATTRIBUTES if isinstance(owner, ast.ClassDef) else frozenset())
     return any(
         (isinstance(n, ast.Name) and n.id in found) or _leads_to_variables(tree, n)  # sys.argv does not
@@ -79,12 +79,12 @@ SHOWING = lookups(of=("attribute", "inspect"), finds="methods") | {"_getframe", 
 
 
 def looks_at_methods(tree: Tree, cls: ast.ClassDef, may_have: Callable[[ast.expr], bool]) -> ast.AST | None:
-    """A place where a script may see, replace or call methods of a class other than by their literal names.
+    """Where a script may see, replace or call methods of a class other than by their literal names; None if nowhere.
 
     Args:
         tree: the script.
         cls: the class.
-        may_have: whether an expression may be an object with the class's methods, or the class.
+        may_have: whether an expression may be the class, or an object with its methods.
     """
     names = [m.name for m in cls.body if isinstance(m, ast.FunctionDef)]
     for node in (*tree.of(ast.Name), *tree.of(ast.Attribute), *tree.of(ast.FunctionDef)):
@@ -94,7 +94,7 @@ def looks_at_methods(tree: Tree, cls: ast.ClassDef, may_have: Callable[[ast.expr
             call = tree.parents[node]
             given = call.args if isinstance(call, ast.Call) and call.func is node else []
             if node.id in ("dir", "vars") and given and _may_have_any(tree, given[0], may_have):
-                item = tree.parents[call]  # of vars(x)["name"]
+                item = tree.parents[call]  # in vars(x)["name"]
                 if not (isinstance(item, ast.Subscript) and item.value is call and not _may_be(item.slice, names)):
                     return node
             asked = node.id in ("getattr", "hasattr", "setattr", "delattr") and len(given) > 1
@@ -113,7 +113,7 @@ def looks_at_methods(tree: Tree, cls: ast.ClassDef, may_have: Callable[[ast.expr
 
 
 def _may_be(text: ast.expr, names: Sequence[str]) -> bool:
-    """Whether an expression may be one of some names: not if it has another prefix."""
+    """Whether a string expression may be one of some names; it is not if it starts with another prefix."""
     if isinstance(text, ast.JoinedStr) and text.values:
         text = text.values[0]
     elif isinstance(text, ast.BinOp) and isinstance(text.op, ast.Add):
@@ -125,9 +125,9 @@ def _may_be(text: ast.expr, names: Sequence[str]) -> bool:
 
 
 def _makes_or_names(tree: Tree, name: ast.Name) -> bool:
-    """Whether a class is called, subclassed, tested with `isinstance`, asked for an attribute, or an annotation.
+    """Whether a class is called, subclassed, tested with `isinstance`, read for an attribute, or used as an annotation.
 
-    It may be called under another name: `made = Small if args.small else Large`, if that name is only called.
+    It may have an alias that is only called: `made = Small if args.small else Large`.
     """
     parent = tree.parents[name]
     below: ast.AST = name
@@ -151,7 +151,7 @@ def _is_named_alone(tree: Tree, node: ast.AST) -> bool:
 
 
 def _may_have_any(tree: Tree, value: ast.expr, may_have: Callable[[ast.expr], bool]) -> bool:
-    """The same, for an expression that may be a module or hold the script's options."""
+    """Whether an expression may have the methods (`may_have`); modules and the script's options have not."""
     if isinstance(value, ast.Name) and value.id in tree.imports:
         return False
     return not holds_options(tree, value, tree.scope_of(value)) and may_have(value)
@@ -165,26 +165,26 @@ def is_vars_of_options(tree: Tree, name: ast.AST) -> bool:
 
 
 def sees_no_value(tree: Tree, name: ast.AST) -> bool:
-    """The same, or whether it is part of `"x" in locals()`, a read of x that analyses see."""
+    """Whether a name is part of `vars(args)`, or of `"x" in locals()`, a read of x that analyses see."""
     call = tree.parents.get(name, name)
     return is_vars_of_options(tree, name) or asked_name(tree.parents.get(call, call)) is not None
 
 
 MODULES = {module: lookups(of=module) for module in lookups(of="library", finds=("modules", "state", "objects"))}
-"""Modules, and what of them gets at variables."""
+"""Modules, with those of their names that give access to variables."""
 BUILTINS = lookups(of="builtin", where=("module", "caller", "both"))
-"""What of Python's own functions does."""
+"""Builtins that give access to variables."""
 
 
 def variable_lookups(tree: Tree, function: ast.FunctionDef | None) -> Iterator[ast.expr]:
-    """The places where the script may read or set variables by text.
+    """The places where the script may read or set variables by string.
 
-    That is any use of a name that returns a namespace, and any use of a module with such names, except for its other
-    names.
+    These are all uses of a name that returns a namespace, and of a module that contains such names, except accesses to
+    the module's other names.
 
     Args:
         tree: the script.
-        function: the function whose variables are meant; None for those of the module.
+        function: the function that owns the variables; None for the module.
     """
     of_module, apart = function is None, lookups(where="module")
     imported = any(whole.partition(".")[0] in (*MODULES, "builtins", "__main__") for whole in tree.imports.values())
@@ -206,14 +206,14 @@ def variable_lookups(tree: Tree, function: ast.FunctionDef | None) -> Iterator[a
 
 
 def _is_called_outside(tree: Tree, name: ast.Name, function: ast.FunctionDef) -> bool:
-    """Whether what gives its caller's variables is called outside of a function, and so sees none of its own."""
+    """Whether a builtin that reveals its caller's variables is called outside a function, and so reveals others."""
     call = tree.parents[name]
     called = isinstance(call, ast.Call) and call.func is name
     return called and name.id in OF_CALLER and function not in tree.ancestors(name)
 
 
 def _leads_to_variables(tree: Tree, node: ast.Name | ast.Attribute) -> bool:
-    """Whether an expression is one of MODULES that is passed on, or an attribute of it that returns a namespace."""
+    """Whether an expression passes on one of MODULES, or is its attribute that returns a namespace."""
     module, _, name = (tree.qualified(node) or "").partition(".")
     if module not in (*MODULES, "builtins"):
         return False
@@ -233,8 +233,7 @@ def _imports_another(tree: Tree, node: ast.AST) -> bool:
 
 
 def _is_of_an_object(tree: Tree, name: ast.Name) -> bool:
-    """Whether a name is that in `vars(args)` or `dir(args)`, with an argument that is no module, or a name of the
-    script's."""
+    """Whether a use of a builtin cannot see the script's variables: `vars(args)`, `dir(args)`, `__import__("os")`."""
     if not isinstance(name.ctx, ast.Load):
         return False
     if sees_no_value(tree, name):
@@ -249,7 +248,7 @@ def _is_of_an_object(tree: Tree, name: ast.Name) -> bool:
 
 
 def seen_by_text(before: Tree, after: Tree, scope: Scope) -> ast.expr | None:
-    """A place where a script accesses its variables by text, if statements that set some have changed.
+    """Where a script accesses its variables by string, if statements that set some of them have changed; else None.
 
     Args:
         before: the script.
@@ -273,7 +272,7 @@ def _comes_first(
 ) -> bool:
     """Whether a place is `f(locals())` in a training function, and all statements down to it are unchanged.
 
-    Names bound below it are not in the result: Python updates that only when locals() is called again.
+    The result lacks names bound below the call: Python updates it only when locals() is called again.
     """
     call = before.parents[place]
     asked = isinstance(place, ast.Name) and place.id == "locals" and isinstance(call, ast.Call) and call.func is place
@@ -291,7 +290,7 @@ def _comes_first(
 
 
 def _settings(scope: Scope) -> list[str]:
-    """The texts of the statements that set variables of a scope, or their contents."""
+    """The statements, as text, that set variables of a scope or their contents."""
     return [_head(s) for s in statements(scope.body) if isinstance(s, SETTING)]
 
 

@@ -1,4 +1,4 @@
-"""Which expressions are networks, as the text of the file shows it: before the training loop is known."""
+"""Which expressions are networks, judged by the file's text alone, before the training loop is known."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from transformer.syntax.tree import Scope, Tree
 
 
 class Networks:
-    """The networks of a file: what is made of its classes or torch's, and objects whose parameters are accessed."""
+    """The networks of a file: objects of its module classes or torch's, and objects whose parameters are accessed."""
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
         self._known: dict[tuple[Scope, str], bool] = {}
 
     def is_module(self, cls: ast.ClassDef) -> bool:
-        """Whether a class of the file is derived from a torch module, directly or through others of the file."""
+        """Whether a class of the file derives from a torch module, directly or through other classes of the file."""
         derived = [cls]
-        for kind in derived:  # a malformed text may have cycles
+        for kind in derived:  # a malformed file may have cycles
             named = (self._tree.classes.get(base.id) for base in kind.bases if isinstance(base, ast.Name))
             derived += [other for other in named if other is not None and other not in derived]
         bases = (base for kind in derived for base in kind.bases)
         return any((self._tree.qualified(base) or "").startswith("torch.nn.") for base in bases)
 
     def computes(self, call: MethodCall) -> bool:
-        """Whether a call of a method runs a network's, and no network of the file passes such calls on.
+        """Whether a method call runs a network, and no network of the file passes such calls to anything else.
 
-        A method `step` of an agent that is a module may step its optimizer or its environment.
+        If an agent is a module, its method `step` may step its optimizer or its environment.
         """
         name = call.func.attr
         classes = (cls for cls in self._tree.of(ast.ClassDef) if self.is_module(cls))
@@ -68,7 +68,7 @@ class Networks:
             return self.is_module(cls)
         key = tree.scope_of(value), unparse(value)
         if key not in self._known:
-            self._known[key] = key[1] in self._asked  # until it is known: a function may call itself
+            self._known[key] = key[1] in self._asked  # a placeholder during the search: a function may call itself
             bound = [v for v in bound_to(tree, value, own=True) if v is not None]
             sequences = self._sequences.get(value.id, []) if isinstance(value, ast.Name) else []
             self._known[key] = any(map(self.holds, (*bound, *sequences))) or self._known[key]
@@ -82,7 +82,7 @@ class Networks:
 
     @cached_property
     def _sequences(self) -> dict[str, list[ast.expr]]:
-        """What the loops that bind a name go over, by name."""
+        """By name, the sequences that loops iterate over to bind the name."""
         loops: list[ast.For | ast.comprehension] = [*self._tree.of(ast.For), *self._tree.of(ast.comprehension)]
         found: dict[str, list[ast.expr]] = {}
         for name, over in (turn for loop in loops for turn in _turns(loop.target, loop.iter)):

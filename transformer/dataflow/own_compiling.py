@@ -1,4 +1,4 @@
-"""Code that a script compiles itself; it must stay as it is, because changed code may compute differently when
+"""Code that a script compiles itself. It must stay unchanged, because changed code may compute differently when
 compiled.
 
 Compiled code draws from its own generator, fuses the statements of one function, and follows its calls.
@@ -14,13 +14,12 @@ from transformer.syntax.tree import Tree
 
 
 def own_compiling(tree: Tree) -> ast.expr | None:
-    """The first place where the script compiles, scripts or traces code."""
+    """The first place where the script compiles, scripts or traces code; None if there is none."""
     return min(_compiling(tree), key=lambda n: (n.lineno, n.col_offset), default=None)
 
 
 def compiled_by_script(tree: Tree) -> list[ast.ClassDef | ast.FunctionDef]:
-    """The functions and classes that may be compiled there: those that are named, and those that these name, and so
-    on."""
+    """The functions and classes that the script may compile: those named where it compiles, and all that these name."""
     made = {t.id: names_in([s.value]) for s in tree.of(ast.Assign) for t in s.targets if isinstance(t, ast.Name)}
     defined: dict[str, list[ast.ClassDef | ast.FunctionDef]] = {}
     for cls in tree.of(ast.ClassDef):
@@ -58,7 +57,7 @@ def _compiling(tree: Tree) -> list[ast.Name | ast.Attribute]:
 
 
 def _whole(tree: Tree, node: ast.AST) -> ast.AST:
-    """The call that compiles, with its arguments; for an alias of the callee, its whole statement."""
+    """The expression that names what is compiled: the call with its arguments; for an alias, the whole statement."""
     parent = tree.parents[node]
     if isinstance(node, ast.Attribute) and node.attr == "compile" and tree.qualified(node) is None:
         return node.value

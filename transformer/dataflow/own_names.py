@@ -19,10 +19,10 @@ IMPORTS = (ast.Import, ast.ImportFrom)
 
 
 def captured(before: Tree, after: Tree) -> str | None:
-    """A name that the later text reads in a way the earlier text does not, if the script binds it itself.
+    """A name that the script binds itself and that the later text reads in a way that the earlier text does not.
 
-    Emitted code means Python's `len`, and the `inspect` that is imported for it. A read that occurs in the same form in
-    both texts is the script's own; so are the arguments and results of an extracted function.
+    Emitted code means Python's `len`, and the `inspect` that is imported for it. Reads in the same form in both texts
+    are the script's own; so are the arguments and results of an extracted function.
     """
     everywhere = _set_for_all(before)
     own = {name for name in before.names.bound if hasattr(builtins, name)} | everywhere | _beside_imports(before, after)
@@ -44,13 +44,13 @@ def called_otherwise(before: Tree, after: Tree) -> str | None:
 
 
 def _named(tree: Tree) -> Iterator[str]:
-    """The attributes that are named, of any object, and the names that are imported from libraries."""
+    """The names of all attributes, of any object, and of all uses of imports."""
     yield from (n.attr for n in tree.of(ast.Attribute))
     yield from (n.id for n in tree.of(ast.Name) if n.id in tree.imports)
 
 
 def _replaced(tree: Tree) -> Iterator[str]:
-    """The attributes of torch and numpy, and of what is in them, that a script sets."""
+    """The attributes that a script sets on torch, numpy and their submodules."""
     set_: list[tuple[ast.expr, object]] = [(n.value, n.attr) for n in tree.attributes_set()]
     calls = (n for n in tree.of(ast.Call) if tree.names.builtin(n.func) == "setattr" and len(n.args) > 1)
     set_ += [(call.args[0], getattr(call.args[1], "value", None)) for call in calls]
@@ -60,13 +60,13 @@ def _replaced(tree: Tree) -> Iterator[str]:
 
 
 def _set_for_all(tree: Tree) -> set[str]:
-    """Names to which the script gives another meaning everywhere: `builtins.print = ...`."""
+    """Names that the script redefines globally: `builtins.print = ...`."""
     stored = (n for n in tree.of(ast.Attribute) if not isinstance(n.ctx, ast.Load))
     return {n.attr for n in stored if (tree.qualified(n) or "").startswith("builtins.")}
 
 
 def _beside_imports(before: Tree, after: Tree) -> set[str]:
-    """Names that the later text imports, and that the script binds to something else somewhere."""
+    """Names that the later text imports and the script also binds to something else."""
     imported = set(after.imports)
     return {n.id for n in before.of(ast.Name) if not isinstance(n.ctx, ast.Load)} & imported | {
         name for name in _definitions(before) if name in imported
@@ -81,7 +81,7 @@ def _definitions(tree: Tree) -> Iterable[str]:
 
 
 def _own_reads(tree: Tree, own: set[str], everywhere: set[str], made: AbstractSet[str]) -> Counter[tuple[str, str]]:
-    """The script's reads of its own variables of these names: the name, and the form of the read."""
+    """The script's reads of its own variables with these names, counted by name and form."""
     return Counter(
         (n.id, _manner(tree.parents[n], n))
         for n in tree.of(ast.Name)
@@ -92,7 +92,7 @@ def _own_reads(tree: Tree, own: set[str], everywhere: set[str], made: AbstractSe
 
 
 def _bound_around(tree: Tree, name: ast.Name) -> Iterator[frozenset[str]]:
-    """What each scope around a name binds."""
+    """For each scope around a name: the names that the scope binds."""
     known = _known_scopes(tree)
     for outer in tree.ancestors(name):
         if isinstance(outer, SCOPES):
@@ -103,7 +103,7 @@ def _bound_around(tree: Tree, name: ast.Name) -> Iterator[frozenset[str]]:
 
 @lru_cache(maxsize=2)
 def _known_scopes(tree: Tree) -> dict[ast.AST, frozenset[str]]:
-    """What the scopes of a file bind, as far as it was asked."""
+    """A cache of the names that the scopes of a file bind."""
     return {}
 
 
@@ -123,7 +123,7 @@ def _manner(parent: ast.AST, name: ast.Name) -> str:
 
 
 def _names_bound(node: ast.AST) -> frozenset[str]:
-    """The names that a scope binds, including builtins' names by imports; none for a node that is no scope."""
+    """The names that a scope binds; imports count only if they rebind a builtin's name. Empty if a node is no scope."""
     if isinstance(node, ast.Lambda):
         return frozenset(parameters(node)) | access(node.body).binds
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):

@@ -12,14 +12,14 @@ from transformer.syntax.query import TRY, statements, walk
 Bindings: TypeAlias = frozenset[ast.stmt | None]
 """Statements that bind the name; None is a value from before the scope (a parameter, a global)."""
 Reached: TypeAlias = int
-"""The bindings of all names that reach one place: a bit set, with one bit for each pair of a name and a statement."""
+"""The bindings that reach one place, for all names: a bit set with one bit per pair of name and statement."""
 NOWHERE: Reached = 0
 REST = ""
-"""The bit of names that nothing in the scope binds."""
+"""The key for names that nothing in the scope binds."""
 
 
 class Reaching:
-    """The assignments that reach each statement of a scope, before and after it."""
+    """The assignments that reach each statement of a scope, before and after the statement."""
 
     def __init__(self, body: Sequence[ast.stmt]) -> None:
         self._before: dict[ast.stmt, Reached] = {}
@@ -28,14 +28,14 @@ class Reaching:
         self._continues: list[Reached] = []
         self._bits: dict[str, dict[ast.stmt | None, Reached]] = {}
         self._next: Reached = 1
-        """The bit to give out next."""
+        """The next free bit."""
         self._of_name: dict[str, Reached] = {}
         """All bits of a name."""
         self._names = {REST, *_bound(body)}
         self._block(body, self._everything(None))
 
     def before(self, name: str, stmt: ast.stmt) -> Bindings:
-        """The bindings of a name that may reach a statement; none if the name does not belong to the scope."""
+        """The bindings of a name that may reach a statement; none if the name is not in the scope."""
         return self._found(name, self._before.get(stmt, NOWHERE))
 
     def after(self, name: str, stmt: ast.stmt) -> Bindings:
@@ -56,14 +56,14 @@ class Reaching:
         return bit
 
     def _everything(self, stmt: ast.stmt | None) -> Reached:
-        """Every name as possibly bound by a statement, or before the scope."""
+        """All names as possibly bound by a statement (None: before the scope)."""
         reached = NOWHERE
         for name in sorted(self._names):
             reached |= self._bit(name, stmt)
         return reached
 
     def _after_binding(self, reached: Reached, names: Iterable[str], stmt: ast.stmt) -> Reached:
-        """The bindings after a statement has bound some names."""
+        """The reaching bindings after a statement has bound some names."""
         for name in names:
             bit = self._bit(name, stmt)
             reached = reached & ~self._of_name[name] | bit
@@ -119,7 +119,7 @@ class Reaching:
             end = self._block(stmt.body, self._after_binding(head, targets, stmt))
             breaks, continues = self._breaks.pop(), self._continues.pop()
             again = head | end | continues
-            if isinstance(stmt, ast.While):  # whose test is evaluated again
+            if isinstance(stmt, ast.While):  # the test is evaluated again
                 self._before[stmt] |= again
             if again == head:
                 return self._block(stmt.orelse, head | self._after_binding(NOWHERE, targets, stmt)) | breaks
@@ -140,7 +140,7 @@ def _bound_by_statement(body: Iterable[ast.AST]) -> Iterable[tuple[ast.stmt, fro
 
 
 def _bound(body: Iterable[ast.stmt]) -> set[str]:
-    """The names that a scope's statements bind; functions inside its `try` statements count as these do."""
+    """The names that a scope's statements bind; inside a `try`, including what nested functions bind."""
     names: set[str] = set()
     for stmt in statements(body):
         names |= access(stmt).binds

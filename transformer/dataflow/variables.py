@@ -1,4 +1,4 @@
-"""Which variable a name is: the scope that it belongs to, by Python's rules."""
+"""Which variable a name refers to: the scope that owns it, by Python's rules."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BINDS = {kind: issubclass(kind, _BINDING) for kind in PARTS}
 
 
 class Variables:
-    """The scopes of a file, and what each binds."""
+    """The scopes of a file, and the names that each binds."""
 
     def __init__(self, tree: Tree) -> None:
         self._tree, self._root = tree, tree.root
@@ -80,14 +80,14 @@ class Variables:
             self._visit(node, scope)
 
     def _binder(self, scope: Owner) -> Owner:
-        """The scope in which a walrus binds: not in the comprehensions around it."""
+        """The scope in which a walrus binds, which is outside all comprehensions."""
         while isinstance(scope, COMPREHENSIONS):
             scope = self._parent[scope]
         return scope
 
     def _visit(self, node: ast.AST, scope: Owner) -> None:
         bound = self._bound[scope]
-        if isinstance(node, ast.Name):  # first, as most nodes are
+        if isinstance(node, ast.Name):  # first, because most nodes are names
             if not isinstance(node.ctx, ast.Load):
                 bound.add(node.id)
             return

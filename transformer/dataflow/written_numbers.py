@@ -1,4 +1,4 @@
-"""Which calls compute a number from numbers that are written there."""
+"""Which calls compute a number from literal numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PARTS = (ast.Constant, ast.UnaryOp, ast.BinOp, ast.operator, ast.unaryop, ast.e
 
 
 def is_of_written_numbers(tree: Tree, call: ast.Call) -> bool:
-    """Whether a call of `math` or numpy is given nothing but such numbers: `np.log(2 * np.pi)`."""
+    """Whether a call of `math` or numpy has only literal numbers as arguments: `np.log(2 * np.pi)`."""
     module, _, function = (tree.qualified(call.func) or "").rpartition(".")
     if module != "math" and not (module == "numpy" and function in _OF_NUMPY):
         return False
@@ -27,7 +27,7 @@ def is_of_written_numbers(tree: Tree, call: ast.Call) -> bool:
 
 
 def _is_of_library(tree: Tree, node: ast.Name | ast.Attribute) -> bool:
-    """Whether a name is a module, or what a module has."""
+    """Whether a name is `math` or numpy, or a member of one of them."""
     if isinstance(node, ast.Name) and tree.imports.get(node.id) in ("math", "numpy"):
         return True
     return (tree.qualified(node) or "").startswith(("math.", "numpy."))
