@@ -1,4 +1,4 @@
-"""One state of a script: its tree, its recognised roles, and what earlier transforms have recorded."""
+"""One state of a script: its tree, its recognised roles, and the history of earlier transforms."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ALIKE = 0.6
 
 
 class State:
-    """One state of a script, which transforms read. It is immutable.
+    """One immutable state of a script, which transforms read.
 
     Analyses take its tree or its roles, not the state itself.
     """
@@ -35,11 +35,11 @@ class State:
 
     @classmethod
     def first(cls, tree: Tree, width: int) -> State:
-        """A script before all transforms; emitted lines may take `width` columns."""
+        """The state of a script before all transforms; emitted lines may be `width` columns long."""
         return cls(Source(tree, width), History(original=tree.code))
 
     def after(self, edits: Edits, history: History | None = None) -> State:
-        """The state after edits, perhaps this same one; `history` replaces what is recorded.
+        """The state after edits; may be this state itself. `history` replaces the history.
 
         Raises:
             SyntaxError: the emitted text is not Python.
@@ -51,12 +51,12 @@ class State:
         return after.knowing(history or self.history)
 
     def rewritten(self, module: cst.Module, new: Mapping[ast.stmt, Sequence[Line]]) -> State:
-        """The state with another LibCST tree; `new` lines come from where these statements do."""
+        """The state with another LibCST tree; the `new` lines are attributed to the origins of these statements."""
         source = self.source
         return State(source.edited(source.texts.of(module), module, new), self.history)
 
     def knowing(self, history: History) -> State:
-        """The same text with another history."""
+        """The same script with another history."""
         return self if history is self.history else State(self.source, history)
 
     def warning(self, node: ast.stmt, code: str, message: str) -> Diagnostic:
@@ -66,8 +66,8 @@ class State:
     def origin(self, lineno: int) -> int:
         """The line of the original script that a line of this state came from.
 
-        A statement is the one of the original that it was, however it has changed or moved. Only within a statement of
-        several lines are these found by their text.
+        A statement keeps its origin, however it has changed or moved. Lines inside a statement of several lines are
+        matched by their text.
         """
         above = [n for n in self.tree.nodes if isinstance(n, ast.stmt) and first_line(n) <= lineno]
         inner = sorted(above, key=lambda n: (lineno <= (n.end_lineno or 0), first_line(n), n.col_offset), reverse=True)
@@ -104,11 +104,11 @@ class State:
         )
 
     def recorded(self, message: str) -> str:
-        """The same, for a later state: its lines are marked as those of the original."""
+        """The message for a later state: as `in_original`, but with the lines marked as "original line"."""
         return re.sub(r"\bline (?=\d)", "original line ", self.in_original(message))
 
     def _as_named(self, text: str) -> str:
-        """A text with the original's names: of buffers instead of what replaced them, and of renamed variables."""
+        """The text with the original's names: buffers instead of their replacements, and variables before renaming."""
         for holder in filter(None, (self.history.storage, self.history.transition)):
             text = re.sub(rf"\b{re.escape(holder)}\[(['\"])(\w+)\1\]", r"\2", text)
         renamed = self.history.renamed
