@@ -38,14 +38,14 @@ class Diagnostic:
     code: str
     message: str
     file: str = ""
-    """The file that it is in, if that is not the script but a file given with it."""
+    """The file of the finding, if it is not the script but a file given with it."""
 
     what_to_do: str = ""
-    """What the user can do here, if more is known than the general advice for the code."""
+    """Advice for this finding, if it says more than the general advice for the code."""
 
     @property
     def severity(self) -> Severity:
-        """`error` rules out the conversion; `warning` accompanies it."""
+        """`error` prevents the conversion; `warning` accompanies it."""
         return CODES[self.code].severity
 
     @property

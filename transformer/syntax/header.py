@@ -15,14 +15,14 @@ from urllib.parse import quote, unquote
 
 DISTRIBUTION = "lean-convert"
 NO_FILE = "<stdin>"
-"""Stands for the source's name if it came from standard input; file names are quoted, so they cannot be confused."""
+"""The source's name if it came from standard input; file names are quoted, so none can equal it."""
 DIGITS = 12
-"""Of the 64 of SHA-256: against accidents, in a line of code's length."""
+"""The number of SHA-256's 64 digits that are kept: enough against accidents, and the line stays short."""
 
 _HEADER = re.compile(
     r"(?:[ \t\f]*(?:#[^\r\n]*)?[\r\n])*?"  # other comments and blank lines
     r"# Converted by lean-convert (?P<version>\S+) from (?P<source>\S+?)"
-    rf"(?:; digest of this file: |, sha256 )(?P<digest>[0-9a-f]{{{DIGITS}}})"  # the second as before 0.2
+    rf"(?:; digest of this file: |, sha256 )(?P<digest>[0-9a-f]{{{DIGITS}}})"  # the second form is from before 0.2
     r"(?![^\r\n])"
 )
 _LINE = re.compile(r"[^\r\n]*(\r\n|\r|\n)")
@@ -41,7 +41,7 @@ class Header:
     digest: str
     """The first digits of the SHA-256 of the text as it was written."""
     line: int
-    """Its line number, from 1."""
+    """The header's line number, from 1."""
 
     @property
     def source_name(self) -> str | None:
@@ -73,7 +73,7 @@ def add(content: str, source: str, version: str | None = None) -> str:
     Args:
         content: the converted script, with line ends of any kind, without a byte order mark.
         source: the name of the original, as :func:`quoted` returns it.
-        version: of lean-convert; if None, the running one.
+        version: the version of lean-convert; if None, the running one.
     """
     top = _top(content)
     first = _LINE.match(content)
@@ -83,14 +83,14 @@ def add(content: str, source: str, version: str | None = None) -> str:
 
 
 def is_unedited(content: str) -> bool:
-    """Whether a text has a header and, apart from line ends, is unchanged since it was written with it."""
+    """Whether a text has a header and, apart from line ends, is unchanged since the header was written."""
     content = _canonical(content)
     found = _HEADER.match(content)
     return found is not None and _digest(content[: found.start("digest")] + content[found.end() :]) == found["digest"]
 
 
 def without(content: str) -> str:
-    """A script without its header and with `\\n` as line ends, so that texts that differ only in these are equal."""
+    """A script without its header, with `\\n` as line ends: equal for texts that differ only in these."""
     content = _canonical(content)
     found = _HEADER.match(content)
     if found is None:
@@ -104,7 +104,7 @@ def digest(content: str) -> str:
 
 
 def running() -> str:
-    """The version of lean-convert that runs."""
+    """The running version of lean-convert."""
     import importlib.metadata  # imported here because it also imports the email package
 
     try:

@@ -44,10 +44,10 @@ def fit_all(pieces: tuple[tuple[str, int], ...], width: int) -> tuple[str, ...]:
 
 
 def joined(code: str) -> str:
-    """A statement without what keeps a formatter from joining its lines.
+    """A statement in a form whose lines a formatter can join.
 
-    That is, without trailing commas, unless one of them makes a tuple, and without the brackets of an assigned tuple
-    that was broken over lines.
+    Trailing commas are removed, except one that makes a tuple. So are the brackets of an assigned tuple that was broken
+    over lines.
     """
     if "#" in code:
         return code

@@ -17,7 +17,7 @@ class Names:
         def of(*kinds: type[ast.AST]) -> Iterator[Any]:
             return (node for kind in kinds for node in of_type.get(kind, ()))
 
-        methods = {m for c in of(ast.ClassDef) for m in c.body}  # they are reached through objects only
+        methods = {m for c in of(ast.ClassDef) for m in c.body}  # methods are reached only through objects
         read = {n.id for n in of(ast.Name) if isinstance(n.ctx, ast.Load)}
         taken: set[str] = {n.id for n in of(ast.Name) if not isinstance(n.ctx, ast.Load)}
         taken |= {n.name for n in of(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef) if n not in methods}

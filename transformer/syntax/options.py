@@ -54,7 +54,7 @@ def _sources(tree: Tree, value: ast.expr, scope: Scope) -> Iterator[tuple[ast.ex
 
 @lru_cache(maxsize=2)
 def _assigned_in(tree: Tree) -> dict[Scope, dict[str, list[ast.expr]]]:
-    """The values assigned to names in the scopes of a file, as far as it was asked."""
+    """The values assigned to names, by scope; filled on demand."""
     return {}
 
 

@@ -1,6 +1,6 @@
 """Parsing, and simple queries on nodes: statements, blocks, names, parameters and arguments.
 
-Queries here need only the node itself; those that need the whole file are in tree.py.
+Queries here need only the node itself; queries that need the whole file are in tree.py.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ N = TypeVar("N", bound=ast.AST)
 
 
 _NOT_PARTS = frozenset("ctx op ops id attr arg asname module level kind conversion type_comment".split())
-"""Fields with operators, contexts, or no nodes."""
+"""Fields that hold operators, contexts, or no nodes."""
 PARTS: dict[type[ast.AST], tuple[str, ...]] = {
     kind: tuple(name for name in kind._fields if name not in _NOT_PARTS)
     for kind in vars(ast).values()
@@ -29,11 +29,11 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 def parse(source: str) -> ast.Module:
-    """`ast.parse`, made safe for threads, which it is not in CPython 3.11.
+    """`ast.parse`, made thread-safe, which it is not in CPython 3.11.
 
-    CPython counts the tree's depth per interpreter, not per thread. If the garbage collector calls Python in between,
-    another thread continues with the same count, and one of them ends in `SystemError: AST constructor recursion depth
-    mismatch`.
+    CPython counts the tree's depth per interpreter, not per thread. If the garbage collector runs Python code during a
+    parse, another thread may continue with the same count, and one of the threads ends in `SystemError: AST constructor
+    recursion depth mismatch`.
 
     Raises:
         SyntaxError: the source is not Python.
@@ -70,7 +70,7 @@ def walk(node: ast.AST) -> tuple[ast.AST, ...]:
     if kept is None:
         # The cache leaves out the node itself, which would otherwise never be freed
         found = list(children(node))
-        for below in found:  # grows
+        for below in found:  # grows during the loop
             right_below = below.__dict__.get("_children")
             found += children(below) if right_below is None else right_below
         kept = node.__dict__["_below"] = tuple(found)
@@ -84,7 +84,7 @@ def unparse(node: ast.AST) -> str:
     kept: str | None = node.__dict__.get("_text")
     if kept is None:
         if isinstance(node, ast.Attribute) and isinstance(node.value, (ast.Name, ast.Attribute, ast.Call)):
-            kept = f"{unparse(node.value)}.{node.attr}"  # most are such, and ast.unparse is slow
+            kept = f"{unparse(node.value)}.{node.attr}"  # most nodes are attributes, and ast.unparse is slow
         else:
             kept = ast.unparse(node)
         node.__dict__["_text"] = kept
@@ -105,7 +105,7 @@ def copied(node: N) -> N:
 
 @dataclass(frozen=True)
 class Arguments:
-    """The parameters of a function in a call; each is in one of the two mappings."""
+    """A call's argument for each parameter of the function; every parameter is in one of the two mappings."""
 
     given: dict[str, ast.expr]
     """Arguments of the call, in evaluation order."""
@@ -118,7 +118,7 @@ class Arguments:
         return self.given | self.defaults
 
     def parameter_of(self, argument: ast.expr) -> str | None:
-        """The parameter that an argument of the call is for; None if there is none, or more than one."""
+        """The parameter that an argument of the call is for; None unless it is for exactly one."""
         found = [name for name, value in self.given.items() if value is argument]
         return found[0] if len(found) == 1 else None
 
@@ -126,14 +126,14 @@ class Arguments:
 def bind_arguments(function: Function, call: ast.Call, receiver: ast.expr | None = None) -> Arguments | None:
     """Bind a call's arguments as Python does (`inspect.Signature.bind`), from the text alone.
 
-    `*rest` and `**rest` of the function are left out if nothing goes into them. Decorators other than `staticmethod`
-    and `classmethod` are up to the caller.
+    `*rest` and `**rest` of the function are left out if they receive nothing. The caller must deal with decorators
+    other than `staticmethod` and `classmethod`.
 
     Args:
         function: the function of the call, or `__init__` of the class.
         call: the call.
-        receiver: for a method call, the expression for the object, which is the first argument; a static method
-            does not get it.
+        receiver: for a method call, the expression for the object, which becomes the first argument unless the method
+        is static.
 
     Returns:
         the arguments; None if some are unpacked from a container (`*values`, `**options`) or go into `*rest` or
@@ -184,7 +184,7 @@ def has_decorator(function: ast.AST | None, name: str) -> bool:
 
 
 def is_text_line(stmt: ast.stmt) -> bool:
-    """Whether a statement is nothing but a text, as a docstring is."""
+    """Whether a statement consists only of a string, as a docstring does."""
     return isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Constant) and isinstance(stmt.value.value, str)
 
 
@@ -265,7 +265,7 @@ def is_number(node: ast.AST, value: float) -> bool:
 
 
 class MethodCall(ast.Call):
-    """A method call, for type checkers only: the parser makes plain `ast.Call` nodes."""
+    """A method call. The class is for type checkers only: the parser makes plain `ast.Call` nodes."""
 
     func: ast.Attribute
 
@@ -304,7 +304,7 @@ def asked_name(node: ast.AST) -> str | None:
 
 
 def without_methods(value: ast.expr, names: Collection[str]) -> ast.expr:
-    """Strip calls of these methods: `x` for `x.to(device).eval()`."""
+    """A value without calls of these methods: `x` for `x.to(device).eval()`."""
     while calls_method(value) and value.func.attr in names:
         value = value.func.value
     return value

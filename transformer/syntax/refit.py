@@ -45,7 +45,7 @@ def refit(
         new_column: its new column.
 
     Returns:
-        the lines; statements that were not formatted before stay as they are, even if they have become too long.
+        the lines; statements that were not formatted before are left as they are, even if they are now too long.
     """
     found = _Statements(before)
     for line in lines:
@@ -84,7 +84,7 @@ class _Statements(cst.CSTVisitor):
         self._depth += 1
 
     def leave_IndentedBlock(self, original_node: cst.IndentedBlock) -> None:  # noqa: N802
-        """Leave it."""
+        """Leave a block."""
         self._depth -= 1
 
     def visit_SimpleStatementLine(self, node: cst.SimpleStatementLine) -> None:  # noqa: N802
@@ -107,7 +107,7 @@ class _Replace(cst.CSTTransformer):
         return self._replaced.get(original_node, updated_node)
 
     def leave_EmptyLine(self, original_node: cst.EmptyLine, updated_node: cst.EmptyLine) -> cst.EmptyLine:  # noqa: N802
-        """Put a comment that stood left of its block, but not at the margin, into line with its new place."""
+        """Align a comment that stood left of its block, but not at the margin, with the moved block."""
         if updated_node.comment is None or updated_node.indent or not updated_node.whitespace.value:
             return updated_node
         return updated_node.with_changes(indent=True, whitespace=cst.SimpleWhitespace(""))

@@ -4,9 +4,9 @@ Analyses read the `ast`, which is cheap to build and has positions; LibCST prese
 statement by statement: a transform names an `ast` statement, and the edit is made on the corresponding LibCST
 statement.
 
-Statements without edits stay byte for byte the same. All others are traced to the statements of the original that they
-come from, because reasons name the original's lines: the end of a statement's first line is a node of its own, which is
-kept by edits that change, move or copy the statement, and identifies it.
+Statements without edits stay byte for byte the same. Changed statements are traced to statements of the original,
+because messages name the original's lines. The newline that ends a statement's first line is a node of its own. Edits
+that change, move or copy the statement keep this node, so it identifies the statement.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Source:
 
     @cached_property
     def texts(self) -> Texts:
-        """The known texts of statements, of earlier states too."""
+        """The known texts of statements, including those of earlier states."""
         texts = self._texts
         if texts is None:
             texts = Texts()
@@ -82,12 +82,12 @@ class Source:
 
     def origin(self, stmt: ast.stmt) -> ast.stmt | None:
         """The statement of the original that a statement comes from; None if that is not known."""
-        if self._origins is None:  # it is the original
+        if self._origins is None:  # this is the original
             return stmt
         return self.origins.get(line_end(self.pairs[stmt].line))
 
     def edited(self, code: str, module: cst.Module, new: Mapping[ast.stmt, Sequence[Line]]) -> Source:
-        """The source after edits. `new` lines come from where the statement did that they replace or are next to.
+        """The source after edits. `new` lines get the origin of the statement that they replace or are next to.
 
         Raises:
             SyntaxError: the new text is not Python.
@@ -159,7 +159,7 @@ def line_end(line: Any) -> cst.Newline:
 
 
 def _line_ends(node: Any) -> Iterator[cst.CSTNode]:
-    """Those of a statement and of all statements inside it."""
+    """The first-line ends of a statement and of all statements inside it."""
     yield line_end(node)
     if isinstance(block := getattr(node, "body", None), cst.IndentedBlock):
         for line in block.body:
@@ -171,7 +171,7 @@ def _line_ends(node: Any) -> Iterator[cst.CSTNode]:
 
 
 class Edits:
-    """Edits of one state, made together by :meth:`apply`.
+    """Edits of one state, applied together by :meth:`apply`.
 
     Statements and expressions are named by their `ast` nodes. Comments above a statement stay with its
     replacement; comments of a removed statement go to the next statement.
@@ -194,7 +194,7 @@ class Edits:
         return any((self._expressions, self._reworded, self._replaced, self._before, self._after))
 
     def substitute(self, node: ast.expr, text: str) -> None:
-        """Replace an expression by source text; what is replaced twice has the later text."""
+        """Replace an expression by source text; the last replacement of an expression counts."""
         self._expressions.setdefault(self._source.tree.statement(node), {})[node] = text
         self._emitted.append(text)
 
@@ -203,7 +203,7 @@ class Edits:
         return any(text in emitted for emitted in self._emitted)
 
     def reword(self, stmt: ast.stmt, text: str) -> None:
-        """Give a simple statement another text with the same meaning, even if it moves."""
+        """Give a simple statement another text with the same meaning; the new text stays if the statement moves."""
         self._reworded[stmt] = text
 
     def replace(self, stmt: ast.stmt, code: str | Sequence[Line]) -> None:
@@ -231,8 +231,8 @@ class Edits:
     def before(self, stmt: ast.stmt, code: str | Sequence[Line], *, gap: int = 0, does: ast.stmt | None = None) -> None:
         """Insert statements above `stmt` and its comments, with at least `gap` blank lines between them.
 
-        If the first of them is a function, it has as many blank lines above it. They come from where the statement
-        does whose work they do: `does`, or else `stmt`.
+        A function among them that comes first gets the same number of blank lines above it. The new statements get the
+        origin of the statement whose work they do: `does`, or else `stmt`.
         """
         lines = self._lines(stmt, code)
         self._before.setdefault(stmt, []).extend(lines)
@@ -283,7 +283,7 @@ class Edits:
 
 
 def lines_of(module: cst.Module) -> list[Line]:
-    """A module's lines; comments above the first one go with it."""
+    """The lines of a module; comments above the first line go with it."""
     lines: list[Line] = list(module.body)
     if lines and module.header:
         header = [h if h.comment else h.with_changes(indent=False) for h in module.header]
@@ -304,7 +304,7 @@ class Texts:
     def learn(self, tree: Tree, module: cst.Module) -> None:
         """Take the texts of a parsed tree's statements from the file itself."""
         lines = ast_lines(tree.code)
-        hidden = any(line.strip() == "\\" for line in lines)  # which LibCST counts to the line below
+        hidden = any(line.strip() == "\\" for line in lines)  # LibCST counts it to the line below
         if module.body and module.has_trailing_newline and not hidden:
             self._learn_block(tree.root.body, module.body, (), lines, len(lines) - len(module.footer), module)
 
@@ -317,7 +317,7 @@ class Texts:
         end: int | None,
         module: cst.Module,
     ) -> None:
-        """Those of a block that ends with the line `end`, if that is known: else its last one is left out."""
+        """Learn the texts of a block that ends at line `end`; if that is unknown, the last statement is left out."""
         stmts = list(body)
         firsts = []
         for line in block:
@@ -336,7 +336,7 @@ class Texts:
                 self._learn_block(cast(Any, stmt).body, inner.body, deeper, lines, last, module)
 
     def of(self, module: cst.Module) -> str:
-        """The same as `module.code`."""
+        """The text of a module; equals `module.code`."""
         if not module.has_trailing_newline:
             return module.code
         newline, indent = module.default_newline, module.default_indent
@@ -355,7 +355,7 @@ class Texts:
         return text
 
     def _with_known(self, node: Any) -> Any:
-        """A compound statement, or a part of one (`else`, a handler, a case), with placeholders in its blocks."""
+        """A compound statement (or an `else`, handler or case) with placeholders in its blocks."""
         changes: dict[str, Any] = {}
         if isinstance(getattr(node, "body", None), cst.IndentedBlock):
             changes["body"] = node.body.with_changes(body=[_Known(line, self) for line in node.body.body])
@@ -499,7 +499,7 @@ class _Rebuild:
                 codes = (text, joined(text), old, joined(old))
                 fitted = self._source.all_laid_out(codes, stmt.col_offset)
                 new, rejoined, as_was, needed = (code.rstrip("\n") for code in fitted)
-                if "\n" in old and needed == old:  # it was broken only because it did not fit
+                if "\n" in old and needed == old:  # it was only broken to fit the width
                     text = rejoined
                 elif too_long or as_was == old:
                     text = new

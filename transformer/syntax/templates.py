@@ -1,4 +1,4 @@
-"""Render the templates of emitted code; a missing value or invalid syntax is an error at once."""
+"""Render the templates of emitted code; a missing value or invalid syntax raises immediately."""
 
 from __future__ import annotations
 

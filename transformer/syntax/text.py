@@ -56,7 +56,7 @@ def _at(data: bytes, offset: int, message: str) -> Diagnostic:
 
 
 def unit_of_indentation(content: str) -> str:
-    """What the first block of a script is indented by; four spaces if there is none."""
+    """The indentation of a script's first block; four spaces if there is none."""
     tokens = tokenize.generate_tokens(io.StringIO(content).readline)
     return next((token.string for token in tokens if token.type == tokenize.INDENT), "    ")
 
@@ -72,6 +72,6 @@ def read(path: Path) -> Text:
 
 
 def with_line_ends_of(model: str, content: str) -> str:
-    """A text with the line ends of another: CRLF if that has any, and otherwise LF."""
+    """A text with the line ends of another text: CRLF if that text has any, else LF."""
     content = content.replace("\r\n", "\n")
     return content.replace("\n", "\r\n") if "\r\n" in model else content

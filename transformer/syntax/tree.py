@@ -1,7 +1,7 @@
 """A Python file as an indexed tree: parents, spans, imports, scopes.
 
-It is cheap to build for every state of a script, has positions, and is read-only. Edits (rewrite.py) are made on a
-LibCST tree, which is paired with this one statement by statement.
+It is read-only, has positions, and is cheap to build for every state of a script. Edits (rewrite.py) are made on a
+LibCST tree, which is paired with this tree statement by statement.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Tree:
         """The parent of every node, in breadth-first order."""
         found: dict[ast.AST, ast.AST] = {}
         nodes: list[ast.AST] = [self.root]
-        for node in nodes:  # grows
+        for node in nodes:  # grows during the loop
             below = children(node)
             nodes += below
             for child in below:
@@ -73,7 +73,7 @@ class Tree:
 
     @cached_property
     def stores(self) -> dict[tuple[type[ast.AST], str], list[ast.Name | ast.Attribute]]:
-        """The names and the attributes that are bound or deleted, by their type and name."""
+        """The names and attributes that are bound or deleted, by node type and name."""
         found: dict[tuple[type[ast.AST], str], list[ast.Name | ast.Attribute]] = {}
         nodes: list[ast.Name | ast.Attribute] = [*self.of(ast.Name), *self.of(ast.Attribute)]
         for node in nodes:
@@ -115,7 +115,7 @@ class Tree:
         return node
 
     def lets_errors_pass(self, block: ast.With | ast.AsyncWith) -> bool:
-        """Whether the context managers of a block are torch's or files, which suppress no error; others may."""
+        """Whether a block's context managers are torch's or files, which suppress no error; others may."""
         made = (i.context_expr.func if isinstance(i.context_expr, ast.Call) else i.context_expr for i in block.items)
         return all(
             (self.qualified(manager) or "").startswith("torch.") or self.names.builtin(manager) == "open"
@@ -222,7 +222,7 @@ class Tree:
     def qualified(self, node: ast.AST) -> str | None:
         """The qualified name of an expression, through imports: `optim.Adam` is torch.optim.Adam.
 
-        None where the file sets it to something of its own: after `np.random.shuffle = counted`, no code reads numpy's.
+        None if the file replaces it: after `np.random.shuffle = counted`, no code reads numpy's own function.
         """
         name = self._name_through_imports(node)
         return None if name in self._replaced and isinstance(getattr(node, "ctx", None), ast.Load) else name
@@ -279,7 +279,7 @@ class Tree:
     def lineage(self, cls: ast.ClassDef) -> list[ast.ClassDef]:
         """A class and its base classes in the file."""
         found = [cls]
-        for one in found:  # grows as it is walked
+        for one in found:  # grows during the loop
             bases = (self.classes.get(unparse(base)) for base in one.bases)
             found += [base for base in bases if base is not None and base not in found]
         return found
@@ -291,7 +291,7 @@ class Tree:
         ]
 
     def class_of_self(self, value: ast.expr, scope: Scope) -> ast.ClassDef | None:
-        """The class of `self`: if `value` is the object's name in a method `scope`, the method's class."""
+        """The class of `self`, if `value` is the name of the object in a method `scope`; None for other values."""
         owner = self.parents.get(scope)
         if not isinstance(owner, ast.ClassDef) or not isinstance(scope, ast.FunctionDef) or is_class_method(scope):
             return None
@@ -322,7 +322,7 @@ class Tree:
 
     @cached_property
     def decides_truth(self) -> bool:
-        """Whether the file defines which objects are true, for a class of its own."""
+        """Whether a class of the file defines the truth of its objects."""
         named = (getattr(n, "name", None) or getattr(n, "id", None) or getattr(n, "attr", None) for n in self.nodes)
         return not {"__bool__", "__len__"}.isdisjoint(named)
 
@@ -334,7 +334,7 @@ class Tree:
         return {f.name: f for f in found if names.count(f.name) == 1}
 
     def function_called(self, call: ast.Call) -> ast.FunctionDef | None:
-        """The function of this file that is called by name."""
+        """The function of this file that a call certainly runs by name; None if it is not certain."""
         if not isinstance(call.func, ast.Name):
             return None
         name = call.func.id
@@ -345,7 +345,7 @@ class Tree:
         return None if any(name in parameters(f) for f in around) else function
 
     def helper_called(self, call: ast.Call) -> ast.FunctionDef | None:
-        """The same, or a function defined by a function around the call, which may read that one's variables."""
+        """As `function_called`, but also a function nested in one around the call, whose variables it may read."""
         if (function := self.function_called(call)) is not None or not isinstance(call.func, ast.Name):
             return function
         for outer in self.ancestors(call):
@@ -357,9 +357,10 @@ class Tree:
         return None
 
     def _only_imported_above(self, function: ast.FunctionDef, call: ast.Call) -> bool:
-        """Whether the module only imports a function's name above its definition, and makes the call below it.
+        """Whether a function's name is only imported above its definition in the module, and a call is below the
+        definition.
 
-        A call inside another function does not count, because that may have been called in between.
+        A call inside another function does not count, because that function may have been called in between.
         """
         name = function.name
         if name in self.bound or len(self.functions(name)) > 1 or name in self.classes or "*" in self._imported:
@@ -370,7 +371,7 @@ class Tree:
 
     @cached_property
     def rebound(self) -> frozenset[str]:
-        """Names that anything but a single definition binds or deletes, in any scope, except parameters."""
+        """Names that are bound or deleted, in any scope, by anything but one definition or a parameter."""
         kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
         defined = [n.name for n in self.nodes if isinstance(n, kinds) and not isinstance(self.parents[n], ast.ClassDef)]
         twice = {name for name in defined if defined.count(name) > 1}
@@ -386,7 +387,7 @@ class Tree:
 
     @cached_property
     def only_imported(self) -> frozenset[str]:
-        """Names imported at the top level, with one meaning, that nothing else binds in any scope."""
+        """Names imported at the top level, with one meaning, and bound by nothing else in any scope."""
         kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
         others = {n.name for n in self.nodes if isinstance(n, kinds)} | {a.arg for a in self.of(ast.arg)} | self.bound
         meanings: dict[str, set[str]] = {}
@@ -399,7 +400,7 @@ class Tree:
 
     @cached_property
     def bound(self) -> frozenset[str]:
-        """Names that anything but a definition, an import or a parameter binds or deletes, in any scope."""
+        """Names that are bound or deleted, in any scope, by anything but a definition, an import or a parameter."""
         found = {n.id for n in self.of(ast.Name) if not isinstance(n.ctx, ast.Load)}
         found |= {n.name for n in self.of(ast.ExceptHandler) if n.name}
         found |= {n.name for n in self.of(ast.MatchAs) if n.name} | {n.name for n in self.of(ast.MatchStar) if n.name}
@@ -450,7 +451,7 @@ def _undent(text: str, column: int) -> str:
 
 
 def _binds(node: ast.AST, name: str) -> bool:
-    """Whether a node alone binds, deletes or declares a name."""
+    """Whether a node itself binds, deletes or declares a name."""
     if isinstance(node, ast.Name):
         return node.id == name and not isinstance(node.ctx, ast.Load)
     if isinstance(node, (ast.Global, ast.Nonlocal)):

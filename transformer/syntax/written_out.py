@@ -11,7 +11,7 @@ from transformer.syntax.tree import Tree
 
 
 def written_out(tree: Tree) -> Counter[str]:
-    """The texts, normalised by `ast.unparse`."""
+    """The texts of these expressions, normalised by `ast.unparse`."""
     found = Counter[str]()
     for node in tree.of(ast.JoinedStr):
         for text, shown in zip(node.values, node.values[1:], strict=False):
