@@ -1,1 +1,1 @@
-"""What trains in a script: its phases, networks, optimizers, buffers. Changes nothing, and knows no transform."""
+"""The training in a script: its phases, networks, optimizers, buffers. Changes nothing, and knows no transforms."""

@@ -15,7 +15,7 @@ from transformer.syntax.tree import Tree
 
 
 def plain_option(tree: Tree, node: ast.Attribute) -> list[ast.expr] | None:
-    """The defaults of an option that is declared as a number or a text; None if it is not known to be one.
+    """The defaults of an option that is declared as a number or a string; None if it is not known to be declared so.
 
     Examples are `parser.add_argument("--lr", type=float)`, and `lr: float` in a class that is passed to `tyro.cli`.
     """
@@ -84,7 +84,7 @@ def is_other_choice(tree: Tree, node: ast.AST) -> bool:
 
 
 def _is_plain_type(tree: Tree, node: ast.expr | None) -> bool:
-    """Whether a type annotation or converter allows only numbers, texts and None."""
+    """Whether a type annotation or converter allows only numbers, strings and None."""
     if isinstance(node, ast.BinOp):
         return _is_plain_type(tree, node.left) and _is_plain_type(tree, node.right)
     if isinstance(node, ast.Constant):
@@ -94,15 +94,15 @@ def _is_plain_type(tree: Tree, node: ast.expr | None) -> bool:
 
 
 def decided(roles: Roles, test: ast.expr, local: Names = frozenset()) -> bool:
-    """Whether a condition has the same value as above the training loop, which changes nothing it tests.
+    """Whether a condition is the same throughout the training loop, which changes nothing that it tests.
 
-    It is made of constants, the script's arguments, and names that are bound to something decided, or it tests whether
+    The condition may consist of constants, the script's options, and names bound to such values. Or it may test whether
     an object was made above the loop: `if icm is not None:`.
 
     Args:
-        roles: the script that it belongs to.
-        test: a condition, in the training scope or in a function that was extracted from it.
-        local: that function's own names.
+        roles: the script.
+        test: a condition in the training scope, or in a function that was extracted from it.
+        local: names that belong to that function.
     """
     if isinstance(test, ast.BoolOp):
         return all(decided(roles, value, local) for value in test.values)
@@ -127,7 +127,7 @@ def decided(roles: Roles, test: ast.expr, local: Names = frozenset()) -> bool:
 
 
 def _made_above(roles: Roles, name: ast.Name, local: Names) -> list[ast.expr]:
-    """The values of a name of the training scope that is only assigned above the training loop; otherwise none."""
+    """The values of a name of the training scope, if it is assigned only above the training loop; otherwise none."""
     made = roles.assignments(name.id)
     bound = {s for s in statements(roles.scope.body) if name.id in access(s).binds}
     steady = name.id not in local | roles.variant and roles.changed_by_training(name) is None
@@ -135,7 +135,7 @@ def _made_above(roles: Roles, name: ast.Name, local: Names) -> list[ast.expr]:
 
 
 def _never_changes(tree: Tree, value: ast.expr | None) -> bool:
-    """Whether a value is a constant or an option that is a number or a text, neither of which changes."""
+    """Whether a value is a constant, or an option that is a number or a string; neither changes."""
     given = isinstance(value, ast.Attribute) and plain_option(tree, value) is not None
     return given or isinstance(value, ast.Constant)
 
@@ -156,7 +156,7 @@ def _is_true(roles: Roles, value: ast.expr) -> bool:
 def cuda_arguments(tree: Tree) -> list[str]:
     """The arguments that put a script on a CUDA device if its default is the CPU: `--device cuda`.
 
-    Recognised is `torch.device(args.device)`, with an option whose default is "cpu".
+    Only `torch.device(args.device)` is recognised, with an option whose default is "cpu".
     """
     for call in tree.of(ast.Call):
         asked = call.args[0] if tree.calls(call, "torch.device") and len(call.args) == 1 else None

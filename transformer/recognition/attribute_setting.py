@@ -1,4 +1,4 @@
-"""Which attributes a node sets: by an assignment, by text, or through code that is given their names."""
+"""Which attributes a node sets: by an assignment, by string, or through code that gets their names."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ SETTERS = lookups(of="attribute", sets=True)
 
 
 def attribute_set(tree: Tree, node: ast.AST) -> str | None:
-    """The attribute of an object that a node may set; "" for one whose name is known only at run time, None for none.
+    """The attribute that a node may set; "" if its name is known only at run time, None if the node sets none.
 
-    `x.act = f` sets it, `setattr(x, "act", f)`, `object.__setattr__(x, "act", f)` and `vars(x)["act"] = f`. Code that
-    is not known may do so if given the name: `mock.patch.object(x, "act", f)`, `mock.patch("__main__.Agent.act")`.
+    Known forms are `x.act = f`, `setattr(x, "act", f)`, `object.__setattr__(x, "act", f)` and `vars(x)["act"] = f`.
+    Unknown code may set it if it gets the name: `mock.patch.object(x, "act", f)`, `mock.patch("__main__.Agent.act")`.
     """
     if isinstance(node, ast.Attribute):
         return None if isinstance(node.ctx, ast.Load) else node.attr
@@ -40,7 +40,7 @@ def _text(value: ast.expr) -> str | None:
 
 
 def _given_to_unknown_code(tree: Tree, call: ast.Call) -> str | None:
-    """The attribute whose name a call of unknown code is given together with an object, or in a path of names."""
+    """The attribute whose name is an argument of unknown code, along with an object or as part of a dotted path."""
     func, qualified = call.func, tree.qualified(call.func) or ""
     method = func.attr if isinstance(func, ast.Attribute) else ""
     given = [*call.args, *(k.value for k in call.keywords)]
@@ -56,8 +56,8 @@ def _given_to_unknown_code(tree: Tree, call: ast.Call) -> str | None:
 
 
 def sets_by_text(node: ast.AST) -> TypeGuard[ast.expr]:
-    """Whether a node sets by text: `setattr(x, name, value)`, `vars(x)["name"] = value`, `x.__dict__.update(...)`,
-    `exec(...)`."""
+    """Whether a node sets attributes by string: `setattr(x, name, value)`, `vars(x)["name"] = value`,
+    `x.__dict__.update(...)`, `exec(...)`."""
     if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
         return _is_namespace(node.value)
     if not isinstance(node, ast.Call):
@@ -75,5 +75,5 @@ def _is_namespace(node: ast.expr) -> bool:
 
 @lru_cache(maxsize=2)
 def _attributes(tree: Tree) -> frozenset[str]:
-    """The names of attributes and functions that a file has."""
+    """The names of all attributes and functions in a file."""
     return frozenset(n.attr for n in tree.of(ast.Attribute)) | {f.name for f in tree.of(ast.FunctionDef)}

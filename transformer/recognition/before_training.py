@@ -61,7 +61,7 @@ def _is_named_to_super(tree: Tree, node: ast.AST) -> bool:
 
 
 def _is_anothers(tree: Tree, name: ast.Name, home: Scope) -> bool:
-    """Whether a name is a variable of another function than the one, or the module, that defines what is meant."""
+    """Whether a name is a variable of another scope than the one that defines the function or class in question."""
     owner = variables(tree).owner_of(name)
     return owner not in (home, None) and not isinstance(owner, ast.ClassDef)
 
@@ -79,7 +79,7 @@ def _names_a_method(tree: Tree, node: ast.AST) -> bool:
 
 
 def _is_called(tree: Tree, node: ast.AST) -> bool:
-    """Whether a name is part of a call or an assignment that runs immediately, and is not kept under another name."""
+    """Whether a name is part of a call or an assignment that runs immediately, and is not stored under another name."""
     parent = tree.parents.get(node)
     if isinstance(node, (ast.Attribute, ast.Name)) and isinstance(node.ctx, ast.Load):
         return isinstance(parent, ast.Call) and parent.func is node

@@ -135,7 +135,7 @@ def _shape(call: ast.Call) -> ast.expr:
 
 
 def _sizes(roles: Roles, shape: ast.expr | None) -> tuple[list[str], bool]:
-    """The sizes that a shape begins with, and whether these are all."""
+    """The sizes that start a shape, and whether these are all."""
     if isinstance(shape, ast.BinOp) and isinstance(shape.op, ast.Add):
         left, complete = _sizes(roles, shape.left)
         right, rest = _sizes(roles, shape.right) if complete else ([], False)
@@ -157,9 +157,9 @@ def _sizes(roles: Roles, shape: ast.expr | None) -> tuple[list[str], bool]:
 
 
 def resized(roles: Roles, size: ast.expr) -> ast.expr | None:
-    """Where a size may get another value than buffers were made with, by any object; None if it keeps the first.
+    """Where a size may change after the buffers were made with it, on any object; None if nowhere.
 
-    An attribute has one origin: its object's constructor, or a statement above the buffers in the training scope.
+    An attribute may be set in one place: in its object's constructor, or in the training scope above the buffers.
     """
     if (changed := roles.changed_by_training(size)) is not None:
         return changed

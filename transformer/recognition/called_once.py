@@ -14,21 +14,21 @@ from transformer.syntax.tree import Scope, Tree
 
 @dataclass(frozen=True)
 class CalledOnce:
-    """A function with its only call, and the arguments of its parameters."""
+    """A function with its only call, and the argument of each parameter."""
 
     function: ast.FunctionDef
     call: ast.Call
     stmt: ast.stmt
     """The statement that contains the call."""
     given: dict[str, ast.Assign]
-    """For each parameter, an assignment of its argument, which is in no block."""
+    """For each parameter, an assignment of its argument to it; the assignment is in no block."""
     own: frozenset[str]
-    """Names that it binds."""
+    """Names that the function binds."""
     sees_callers_names: bool
-    """Whether its free names are those of the training scope."""
+    """Whether the free names of the function are variables of the training scope."""
 
     def returned(self, place: int | None, count: int) -> list[tuple[ast.expr, ast.Return]]:
-        """What it returns, or one of `count` parts of that; nothing if that is not explicit."""
+        """What the function returns, or one of `count` parts of that, with the `return`; nothing if not explicit."""
         found = []
         for stmt in statements(self.function.body):
             if not isinstance(stmt, ast.Return):
@@ -44,12 +44,12 @@ class CalledOnce:
 
 
 def find_called_once(tree: Tree, scope: Scope, networks: Collection[str]) -> dict[ast.FunctionDef, CalledOnce]:
-    """The functions that the training scope calls exactly once and that have no other use.
+    """The functions that the training scope calls exactly once and that are not used otherwise.
 
     Args:
         tree: the file.
-        scope: the scope that trains.
-        networks: the networks' names, which must mean the same in a function.
+        scope: the training scope.
+        networks: the names of networks, which must have the same meaning inside the function.
     """
     functions = {n.name: n for n in tree.root.body if isinstance(n, ast.FunctionDef) and n is not scope}
     calls: dict[str, ast.Call] = {}
@@ -72,7 +72,7 @@ def find_called_once(tree: Tree, scope: Scope, networks: Collection[str]) -> dic
         if any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in walk(function)):
             continue
         if any(p in networks and ast.unparse(a.value) != p for p, a in given.items()):
-            continue  # another meaning of a network's name
+            continue  # here, the name of a network has another meaning
         own = frozenset(n for s in statements(function.body) for n in access(s).binds) | frozenset(parameters(function))
         stmt, module = tree.statement(call), isinstance(scope, ast.Module)
         found[function] = CalledOnce(function, call, stmt, given, own, module)
@@ -80,7 +80,7 @@ def find_called_once(tree: Tree, scope: Scope, networks: Collection[str]) -> dic
 
 
 def _given(function: ast.FunctionDef, call: ast.Call) -> dict[str, ast.Assign] | None:
-    """The argument of each parameter of a call; None if they are not plain."""
+    """The argument of each parameter in a call; None if the arguments are not plain."""
     bound = bind_arguments(function, call)
     if bound is None or set(bound.values) != set(parameters(function)):
         return None

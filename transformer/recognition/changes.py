@@ -1,4 +1,4 @@
-"""What code that the training loop runs may change: names, attributes, and the contents of containers."""
+"""What code run by the training loop may change: names, attributes, and the contents of containers."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from transformer.syntax.tree import Tree
 
 
 class Changes:
-    """What code that the training loop runs changes, by attribute names."""
+    """What code run by the training loop changes, by attribute name."""
 
     def __init__(self, roles: Roles) -> None:
         self._tree = roles.tree
         self.stored: dict[str, int] = {}
         """Attributes that are rebound, with the line."""
         self.touched: dict[str, int] = {}
-        """Attributes whose object is changed in place, with the line."""
+        """Attributes whose value is changed in place, each with the line."""
         self.bound: dict[str, int] = {}
         """Names of an outer scope that a function binds, with the line."""
         self.grown: dict[str, int] = {}
@@ -73,7 +73,7 @@ def _of_new_object(tree: Tree, node: ast.AST) -> bool:
 
 
 def only_makes(tree: Tree) -> bool:
-    """Whether all explicit constructor calls in the file are of base classes, for the object being made."""
+    """Whether all explicit calls of `__init__` in the file are of base classes, for the object being made."""
     if any(node.value == "__init__" for node in tree.of(ast.Constant)):  # getattr(agent, "__init__")(args)
         return False
     for node in tree.of(ast.Attribute):
@@ -90,7 +90,7 @@ def only_makes(tree: Tree) -> bool:
 
 
 def foreign_base(tree: Tree, cls: ast.ClassDef) -> str | None:
-    """A base class of a network that another file defines."""
+    """A base class of a network that another file defines; None if there is none."""
     for base in tree.bases(cls):
         of_torch = (tree.qualified(base) or "").startswith(("torch.nn.", DISTRIBUTIONS))
         known = of_torch or unparse(base) in tree.classes

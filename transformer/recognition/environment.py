@@ -1,4 +1,4 @@
-"""Whether the environment is a vector of environments, how these are made, and whether one may change another."""
+"""Whether the environment is a vector environment, how it is made, and whether single environments share objects."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from transformer.syntax.tree import Tree
 def is_vector(roles: Roles, sizes: Collection[str]) -> bool:
     """Whether the environment has single spaces, or is made with a number that is one of the sizes, as written.
 
-    A plain environment also works with buffers for one environment, because its observations are broadcast. One to
-    which the script itself gives single spaces may be plain.
+    A plain environment also works with buffers for one environment, because its observations are broadcast. An
+    environment may be plain if the script itself sets its single spaces.
     """
     step = roles.phases.env_step
     if not isinstance(step.func, ast.Attribute):
@@ -48,7 +48,7 @@ def is_made_with(roles: Roles, sizes: Collection[str]) -> bool:
             if any(ast.unparse(n) in sizes for n in walk(value) if isinstance(n, (ast.Name, ast.Attribute))):
                 return True
             names += sorted(names_in([value]) - set(names))
-            if name not in names_in([value]):  # the name's earlier meaning is gone
+            if name not in names_in([value]):  # the earlier value of the name is lost
                 break
     return False
 
@@ -73,10 +73,10 @@ class SyncVector:
     call: ast.Call
     """`gym.vector.SyncVectorEnv(env_fns)`."""
     stmt: ast.Assign
-    """The statement that contains it, which binds a name to it or to a wrapper around it."""
+    """The statement that contains the call and binds a name to its result, or to a wrapper around it."""
     env_fns: ast.expr
     listed: bool
-    """Whether their infos are a list, as in gym 0.23, and a step has four results."""
+    """Whether infos are a list and a step has four results, as in gym 0.23."""
 
 
 def find_sync_vector(roles: Roles, offered: Collection[str] = SAME_ELSEWHERE) -> SyncVector | None:
@@ -84,7 +84,7 @@ def find_sync_vector(roles: Roles, offered: Collection[str] = SAME_ELSEWHERE) ->
 
     Args:
         roles: the script's roles.
-        offered: the attributes that the script may use of it.
+        offered: the attributes of it that the script may use.
 
     Raises:
         Unshown: it is made or used in a way that is not known to work with another vector environment.
@@ -177,19 +177,19 @@ def _infos_are_listed(tree: Tree, call: ast.Call, name: str) -> bool:
 
 
 def check_separate(roles: Roles, env_fns: ast.expr) -> int | None:
-    """Check that environments share no object of the script that one of them may change, or training may later.
+    """Check that the environments share no object of the script that one of them, or later training, may change.
 
-    The insides of packages are not checked.
+    Code inside packages is not checked.
 
     Args:
         roles: the script's roles.
-        env_fns: a list of functions that make one environment each.
+        env_fns: a list of functions, each of which makes one environment.
 
     Returns:
-        their number; None if that is not explicit.
+        the number of environments; None if it is not explicit.
 
     Raises:
-        Unshown: they may share one.
+        Unshown: they may share an object.
     """
     return _Separate(roles, roles.tree.statement(env_fns)).functions(env_fns)
 
@@ -240,7 +240,7 @@ class _Separate:
         return any(isinstance(a, ast.Lambda) for a in around)
 
     def _own_values_are_parameters(self, call: ast.Call) -> None:
-        """Check that a function made nothing that its only call would share between all environments."""
+        """Check that a function, called once for all environments, makes nothing that these would share."""
         function = self.tree.function_called(call)
         assert function is not None
         made = scope_access(function.body).binds - {s.name for s in function.body if isinstance(s, ast.FunctionDef)}
@@ -249,7 +249,7 @@ class _Separate:
                 raise self._shared(inner, f"what {function.name}() makes in one call")
 
     def maker(self, value: ast.expr, numbers: frozenset[str]) -> None:
-        """Check an expression for a function that makes an environment, where these names are numbers."""
+        """Check an expression for a function that makes an environment; `numbers` are names of numbers."""
         if isinstance(value, ast.Lambda):
             self.function(value, numbers)
         elif isinstance(value, ast.Name):
@@ -291,7 +291,7 @@ class _Separate:
 
     @cached_property
     def _options(self) -> frozenset[str]:
-        """Names of the script's options, as far as they are read."""
+        """The names of options that the script reads."""
         tree = self.tree
         return frozenset(
             node.attr
@@ -301,7 +301,7 @@ class _Separate:
         )
 
     def name(self, name: str, used: ast.AST, numbers: frozenset[str]) -> None:
-        """Check that nobody can change the value of a name from outside a function, or that it belongs to a package."""
+        """Check that nothing can change a name that a function reads from outside, or that a package defines it."""
         tree = self.tree
         bound = [n for n in tree.of(ast.Name) if n.id == name and not isinstance(n.ctx, ast.Load)]
         bound = [n for n in bound if tree.scope_of(n) in (tree.root, self.roles.scope)]
@@ -344,7 +344,7 @@ class _Separate:
                     raise self._shared(node, ast.unparse(node))
 
     def of_class(self, cls: ast.ClassDef) -> None:
-        """Check that a class of the script keeps nothing shared by its objects."""
+        """Check that a class of the script keeps nothing that its objects share."""
         if cls in self.seen:
             return
         self.seen.add(cls)
@@ -361,7 +361,7 @@ class _Separate:
                 raise self._shared(stmt, f"what {cls.name} keeps")
 
     def plain(self, value: ast.expr, numbers: frozenset[str]) -> None:
-        """Check that the value of an expression is immutable: a number, a text, the options."""
+        """Check that the value of an expression is immutable: a number, a string, the options."""
         if isinstance(value, (ast.Constant, ast.JoinedStr)):
             return
         if isinstance(value, ast.Attribute):

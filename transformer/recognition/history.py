@@ -14,23 +14,23 @@ class Function:
     params: tuple[str, ...]
     results: tuple[str, ...]
     others: tuple[str, ...]
-    """The parameters that are not known to be tensors or tuples of tensors."""
+    """The parameters not known to be tensors or tuples of tensors."""
     tensor_results: frozenset[str]
-    """The results that are known to be tensors."""
+    """The results known to be tensors."""
     tuple_results: frozenset[str]
-    """The results that are known to be tensors or tuples of tensors."""
+    """The results known to be tensors or tuples of tensors."""
 
 
 @dataclass(frozen=True)
 class Capturable:
-    """What the step of an optimizer needs before a CUDA graph can hold it."""
+    """What an optimizer needs before a CUDA graph can capture its step."""
 
     argument: bool
-    """Whether its constructor must be given `capturable`."""
+    """Whether its constructor needs the argument `capturable`."""
     rate: bool
-    """Whether its rate must be on the device."""
+    """Whether its learning rate must be on the device."""
     loads: int
-    """How often a checkpoint's state is loaded into it."""
+    """How often the state of a checkpoint is loaded into it."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class Asked:
     transforms: frozenset[str] = frozenset()
     """The names of the transforms to apply."""
     target: str = "any"
-    """The device that the script will run on, cpu or cuda; None for either."""
+    """The device that the script will run on: cpu, cuda or any."""
     held: Callable[[str], str | None] = field(default=lambda text: None, compare=False)
-    """Why a state of the script must not be, if for any reason."""
+    """Why a text of the script is not allowed; None if it is."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +57,11 @@ class History:
     auxiliary: Mapping[str, int] = field(default_factory=dict)
     """Names of further updates, each with its number of backward passes."""
     in_turns: bool = False
-    """On-policy: whether the training loop steps the environment once per turn, and updates in some turns."""
+    """On-policy: whether each iteration of the training loop steps the environment once, and some of them update."""
     environment: str | None = None
-    """The method that steps the environment, as written, if there are several that do."""
+    """The method that steps the environment, as written, if several methods may."""
     at_once: bool = False
-    """Whether each rollout is learned from in one step, without epochs or minibatches."""
+    """Whether one step learns from each rollout, without epochs or minibatches."""
     replay: str | None = None
     """Off-policy: the name of the replay buffer."""
     moves_samples: str | None = None
@@ -74,21 +74,21 @@ class History:
     """For each flag the expression that reads it: compile; if requested measure_burnin, env_workers, precision; if a
     graph holds anything cudagraphs."""
     unsteady: Mapping[str, str] = field(default_factory=dict)
-    """Networks of which more than the parameters' values may change, each with the reason."""
+    """Networks in which more than the values of parameters may change, each with the reason."""
     restructured: Mapping[str, str] = field(default_factory=dict)
     """Networks whose parameters may be replaced or frozen during training, each with the reason."""
     tied: str | None = None
-    """Where training may give a network a part that it has already."""
+    """Where training may give a network a part that it already has."""
     policy: str | None = None
-    """The name for the function that chooses the actions."""
+    """The name of the function that chooses actions."""
     policy_target: str | None = None
-    """Its meaning: a network, or a method of it, as written."""
+    """What that function calls: a network or its method, as written."""
     act: str | None = None
-    """The function that only draws the actions, which compiled steps call instead of the policy."""
+    """The function that only draws actions; compiled steps call it instead of the policy."""
     step_networks: tuple[str, ...] = ()
     """The functions that call other networks in a step."""
     policy_others: tuple[str, ...] = ()
-    """Its arguments that are not known to be tensors or tuples of tensors, as written."""
+    """The policy's arguments not known to be tensors or tuples of tensors, as written."""
     storage: str | None = None
     """The TensorDict that replaced the buffers."""
     transition: str | None = None
@@ -96,17 +96,17 @@ class History:
     transitions: str | None = None
     """The list of these dicts."""
     storage_dtypes: Mapping[str, str] = field(default_factory=dict)
-    """The dtype of each of its entries."""
+    """The dtype of each entry of the storage."""
     storage_sizes: Mapping[str, tuple[list[str], bool]] = field(default_factory=dict)
-    """The sizes that each of its entries begins with, as written, and whether these are all."""
+    """The sizes, as written, that start the shape of each entry of the storage, and whether these are all."""
     on_device: frozenset[str] = frozenset()
-    """Functions written by earlier transforms that do not wait for the host when they run on a device."""
+    """Functions written by earlier transforms that never wait for the device when they run on one."""
     unchecked: bool = False
     """Whether there are no distributions, or they no longer check their arguments under either flag."""
     options: str | None = None
     """The name for the options of torch.compile."""
     drawn: frozenset[str] = frozenset()
-    """Expressions, as by `ast.unparse`, that draw what a distribution's sample() draws."""
+    """Expressions, as by `ast.unparse`, that draw the same as a distribution's sample()."""
     sampler: str | None = None
     """The function of on_device that draws from distributions."""
     backwards: int = 0
@@ -114,30 +114,30 @@ class History:
     traced: bool = False
     """Whether update() clears gradients, runs backward and steps in a form that torch.compile can trace."""
     untraced: str = ""
-    """Why it does not, or only in another form; nothing where that was not asked."""
+    """Why update() does not, or only in another form; empty if this was not examined."""
     small_updates: frozenset[str] = frozenset()
-    """The functions that update only tensors which optimizers are given one by one, such as SAC's temperature."""
+    """The functions that update only tensors given to optimizers one by one, such as SAC's temperature."""
     static_update: bool = False
     """Whether no control flow of update() depends on a tensor's value."""
     step_counter: str | None = None
     """The counter of environment steps, once the rollout is extracted."""
     capturable: bool = False
-    """Whether every optimizer's step may be captured in a CUDA graph, once they are given what they need for it."""
+    """Whether every optimizer's step may be captured in a CUDA graph, once `to_capture` is satisfied."""
     to_capture: Mapping[str, Capturable] = field(default_factory=dict)
-    """The optimizers that need anything for it, by name."""
+    """What optimizers need before the capture, by name."""
     reloaded: frozenset[str] = frozenset()
-    """The optimizers into which the training loop loads a state, by tensors other than those in a graph."""
+    """The optimizers whose state the training loop loads; loading replaces tensors that a graph holds."""
     steady_rates: frozenset[str] = frozenset()
     """The optimizers whose learning rate is a tensor, or never changes."""
     present_rates: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Traced functions that update, each with the optimizers whose rates must be in tensors while it runs."""
+    """Traced update functions, each with the optimizers whose rates must be in tensors while it runs."""
     renamed: Mapping[str, str] = field(default_factory=dict)
-    """The variables of functions whose statements replaced their calls: new names, with those of the original."""
+    """Variables of functions whose statements replaced their calls: new names, each with the original name."""
     other_precision: str | None = None
-    """Where the original mentions another floating-point precision than float32, except in `with autocast` blocks of
-    the training: "line 82 uses double"; None if it mentions none.
+    """Where the original mentions a floating-point precision other than float32, except in the training's `with
+    autocast` blocks: "line 82 uses double"; None if nowhere.
 
-    Its networks then compute in float32 outside these.
+    Outside those blocks, its networks then compute in float32.
     """
     tensor_env: str | None = None
     """The environment, as written, if its steps are known to take and return torch tensors."""
@@ -147,7 +147,7 @@ class History:
     """The name for this process's rank under torchrun; None if there is only one process."""
     asked: Asked = Asked()
     original: str = ""
-    """The text of the script before any transform; warnings point into it."""
+    """The text of the script before any transform; warnings refer to its lines."""
 
     @property
     def all_updates(self) -> Mapping[str, int]:
@@ -156,5 +156,5 @@ class History:
         return self.updates or ({update.name: self.backwards} if update else {})
 
     def with_function(self, role: str, function: Function) -> History:
-        """The history with a function that was extracted for a role."""
+        """The history with a function extracted for a role."""
         return replace(self, functions={**self.functions, role: function})

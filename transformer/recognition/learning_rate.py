@@ -1,4 +1,4 @@
-"""Where an optimizer's learning rate is written and read, also under other names of the optimizer."""
+"""Where an optimizer's learning rate is written and read, including through aliases of the optimizer."""
 
 from __future__ import annotations
 
@@ -35,28 +35,28 @@ UNRELATED = of_optimizers("stepping", "moments") | lookups(of="attribute", finds
 
 
 class RateUses:
-    """All uses of an optimizer's learning rate, as far as its name in a scope shows.
+    """All uses of an optimizer's learning rate, as far as the optimizer's name in a scope shows them.
 
-    A parameter that it is passed for, or a loop's variable over a tuple display of optimizers, is another name for it,
-    and handled in the same way. Anything else that could keep the optimizer out of sight is an obstacle.
+    Aliases are followed in the same way: a parameter that the optimizer is passed for, or the variable of a loop over a
+    tuple display of optimizers. Anything else that could hide the optimizer is an obstacle.
     """
 
     def __init__(self, roles: Roles, name: str, scope: Scope | None = None, seen: frozenset[str] = frozenset()) -> None:
         tree = roles.tree
         self.writes: list[tuple[ast.Assign, ast.Subscript]] = []
         self.others: list[tuple[ast.Assign, ast.Subscript]] = []
-        """Writes under another name, which may refer to several optimizers, and where no flag may be available."""
+        """Writes through an alias, which may refer to several optimizers and be where no flag is available."""
         self.reads: list[ast.expr] = []
         self.formatted: list[ast.expr] = []
-        """Reads in f-strings, which format a tensor like the float in it, and would format an int otherwise."""
+        """Reads in f-strings. These format a tensor like the float in it, but would format an int differently."""
         self.loads: list[ast.stmt] = []
-        """Statements after which its parameter groups are those of a checkpoint."""
+        """Statements that replace the parameter groups by those of a checkpoint."""
         self.shown: list[ast.stmt] = []
-        """Statements above the training loop that print it."""
+        """Statements above the training loop that print the optimizer."""
         self.scheduled = False
         self.obstacle: str | None = None
         self.kept_state: str | None = None
-        """Where its state may be kept: with the rate of that time if that is a float, a later one if a tensor."""
+        """Where the state may be kept: a float in it stays the rate of that time, but a tensor becomes a later rate."""
         self._tree = tree
         self._roles, self._name, self._scope = roles, name, scope or roles.scope
         self._seen = seen
@@ -105,7 +105,7 @@ class RateUses:
     # --- names ---------------------------------------------------------------------------------------------
 
     def _of_methods(self, owner: str, attribute: str) -> list[ast.Attribute]:
-        """Where methods of the class of the object that keeps it access the groups through `self`."""
+        """Where methods of the class of the optimizer's owner access the parameter groups through `self`."""
         made = self._roles.only_value(owner)
         call = self._tree.constructor(made) if made is not None else None
         cls = self._tree.classes.get(ast.unparse(call.func)) if call is not None else None
@@ -119,7 +119,7 @@ class RateUses:
         return first_parameter(scope) if isinstance(scope, ast.FunctionDef) else None
 
     def _is_it(self, node: ast.expr) -> bool:
-        """Whether an expression is the optimizer, and not a nested function's local of the same name."""
+        """Whether an expression is the optimizer, rather than a nested function's local with the same name."""
         if unparse(node) != self._name:
             return False
         root = node
@@ -199,7 +199,7 @@ class RateUses:
             self.obstacle = f"line {node.lineno} uses its {node.attr}, which may hold its rate"
 
     def _is_saved(self, node: ast.AST) -> bool:
-        """Whether a value is only saved by torch, immediately or under a name that has no other use."""
+        """Whether a value is only saved by torch, immediately or through a name without other uses."""
         for outer in self._tree.ancestors(node):
             if isinstance(outer, ast.Call):
                 return self._tree.calls(outer, "torch.save") or self._saves(outer, node)
@@ -222,7 +222,7 @@ class RateUses:
         return bool(taking) and all(self._is_for_saving(p, function) for p in taking)
 
     def _is_for_saving(self, name: str, scope: Scope, bound: ast.stmt | None = None) -> bool:
-        """Whether a variable of a scope, or a statement's value of it, is only passed to torch.save()."""
+        """Whether a variable of a scope, or the value that a statement gives it, is only passed to torch.save()."""
         tree, before = self._tree, self._roles.reaching(scope).before
         seeing = [n for n in tree.nodes if (getattr(n, "id", "") or getattr(n, "attr", "")) in SEEING]
         if name in tree.declared or any(not is_vars_of_options(tree, n) for n in seeing):
@@ -231,7 +231,7 @@ class RateUses:
             return False
         same = [n for n in tree.of(ast.Name) if n.id == name and self._roles.is_ours(n, scope)]
         own = [n for n in same if isinstance(n.ctx, ast.Load)]
-        # A binding in one of these blocks may not replace an earlier value: the block may be left before
+        # A binding in one of these blocks may not replace an earlier value, because the block may end before it
         left = any(isinstance(a, (ast.With, ast.Try)) for n in same if n not in own for a in tree.ancestors(n))
         if bound is not None and not left:
             own = [n for n in own if tree.scope_of(n) is not scope or bound in before(name, tree.statement(n))]
@@ -271,7 +271,7 @@ class RateUses:
         """Check a call that takes the optimizer as an argument."""
         function, qualified = unparse(call.func), self._tree.qualified(call.func) or ""
         if qualified.startswith("torch."):
-            if qualified == "torch.save":  # the whole object
+            if qualified == "torch.save":  # saves the whole object
                 self.kept_state = f"line {node.lineno} saves the optimizer with its rate"
             return
         builtin = self._tree.names.builtin(call.func)
@@ -307,7 +307,7 @@ class RateUses:
         return isinstance(made, ast.ClassDef) and any(not self._is_it(n.value) for n in uses)
 
     def _check_passed(self, call: ast.Call, node: ast.expr, function: ast.FunctionDef) -> None:
-        """The optimizer is an argument of a function of this file."""
+        """Check a call that passes the optimizer to a function of this file."""
         bound = bind_arguments(function, call)
         taken = bound.parameter_of(node) if bound is not None else None
         if taken is None or function.decorator_list:
@@ -316,7 +316,7 @@ class RateUses:
             self._under(taken, function, call)
 
     def _looped(self, loop: ast.AST, group: ast.Tuple | ast.List) -> None:
-        """`for one in (optimizer, other):`."""
+        """Check a loop over optimizers: `for one in (optimizer, other):`."""
         assert isinstance(loop, ast.For)
         target = loop.target
         loops = [n for n in walk(self._scope) if isinstance(n, ast.For) and unparse(n.target) == unparse(target)]
@@ -328,7 +328,7 @@ class RateUses:
             self._under(target.id, self._scope, loop)
 
     def _under(self, name: str, scope: Scope, where: ast.expr | ast.stmt) -> None:
-        """Collect the uses of another name for the optimizer in a scope."""
+        """Collect the uses of an alias of the optimizer in a scope."""
         key = f"{name} {getattr(scope, 'name', '')}"
         if key in self._seen:
             return
@@ -355,7 +355,7 @@ class RateUses:
     # --- the rate ------------------------------------------------------------------------------------------
 
     def _scheduler(self, call: ast.Call) -> None:
-        """A torch scheduler fills a tensor in place; all reads of its rates must be known."""
+        """Check a torch scheduler: it fills a tensor in place, so all reads of its rates must be known."""
         given = [*call.args[:1], *(k.value for k in call.keywords if k.arg == "optimizer")]
         if not any(self._is_it(g) for g in given):
             return
@@ -368,9 +368,10 @@ class RateUses:
                 self.obstacle = f"line {call.lineno} makes a scheduler whose rates may be read elsewhere"
 
     def _check_scheduler(self, node: ast.Name | ast.Attribute) -> None:
-        """A scheduler keeps rates, which are tensors if the optimizer's is: it may only be stepped, saved and tested.
+        """Check a scheduler's uses: it holds the rates, tensors if the optimizer's are; it may be stepped, saved or
+        tested.
 
-        What `get_last_lr()` returns is another question.
+        The results of `get_last_lr()` are checked elsewhere.
         """
         if isinstance(node.ctx, ast.Store):
             return
@@ -415,14 +416,14 @@ class RateUses:
 
 
 def _formats_as_float(node: ast.FormattedValue) -> bool:
-    """Whether a format writes an int as it writes a float: `{lr:.2e}`."""
+    """Whether a format shows an int in the same way as a float: `{lr:.2e}`."""
     return node.format_spec is not None and unparse(node.format_spec).rstrip("\"'").endswith(tuple("eEfFgG%"))
 
 
 def changed_options(roles: Roles) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Where training may change optimizers' options other than the rate, each with what leads to the optimizers.
+    """Where training may change options of optimizers other than the rate, each with an expression for the optimizers.
 
-    Compiled code treats them as constants, and is recompiled for each value.
+    Compiled code treats these options as constants, and is recompiled for each value.
     """
     tree = roles.tree
     for call in tree.of(ast.Call):
@@ -435,7 +436,7 @@ def changed_options(roles: Roles) -> Iterator[tuple[ast.expr, ast.expr]]:
         if isinstance(node, (ast.For, ast.comprehension)) and _of_groups(tree, node.iter, groups):
             counted = isinstance(node.iter, ast.Call) and isinstance(node.target, ast.Tuple)
             numbers = node.target.elts[:1] if counted and unparse(node.iter).startswith("enumerate(") else []  # type: ignore[attr-defined]
-            if not _is_entry(node.iter):  # the parameters of one group
+            if not _is_entry(node.iter):  # otherwise, it loops over the parameters of one group
                 groups += (n for n in walk(node.target) if isinstance(n, ast.Name) and n not in numbers)
         elif isinstance(node, ast.Assign) and _of_groups(tree, node.value, []) and not _is_entry(node.value):
             groups += (t for t in node.targets if isinstance(t, ast.Name))
@@ -461,7 +462,7 @@ def _is_entry(node: ast.expr) -> bool:
 
 
 def _of_groups(tree: Tree, node: ast.expr, groups: Sequence[ast.Name]) -> bool:
-    """Whether an expression is made of parameter groups: `param_groups`, variables that hold some, builtins on them."""
+    """Whether an expression holds parameter groups: `param_groups`, variables for these, or builtins on them."""
     while isinstance(node, ast.Subscript):
         node = node.value
     if isinstance(node, ast.Call) and unparse(node.func) in ("enumerate", "zip", "list", "reversed"):

@@ -1,8 +1,8 @@
 """The second kind of training: one loop over environment steps that stores each step and learns from stored ones.
 
-It is recognised by what code does: the results of the environment's step are stored in an object that the loop does not
-rebind, and what is read from it leads to a loss. Gates (`if step > learning_starts`, `% train_frequency`) are simply
-the conditions around a region.
+It is recognised by what the code does. The results of the environment's step are stored in an object that the loop does
+not rebind, and what is read from that object leads to a loss. Gates (`if step > learning_starts`, `% train_frequency`)
+are simply the conditions around a region.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Region:
 def regions(
     tree: Tree, loop: Loop, env_step: ast.Call, steps: Sequence[ast.Call], replay: str | None
 ) -> tuple[Region, ...]:
-    """The update regions of a training loop, one per block that steps optimizers, in the order of the text."""
+    """The update regions of a training loop, one per block that steps optimizers, in source order."""
     kept = _kept_in(tree, loop, env_step, replay, steps)
     by_block: dict[ast.stmt, tuple[list[ast.stmt], list[ast.Call]]] = {}
     for step in steps:
@@ -53,7 +53,7 @@ def regions(
     found = []
     for block, own in by_block.values():
         left = own
-        while left:  # another region between two steps separates them
+        while left:  # a step of another region separates them
             region = _region(tree, block, left, stepped, kept, env_step if replay is None else None)
             found.append(region)
             left = [step for step in left if block.index(tree.statement(step)) < region.first]
@@ -70,8 +70,9 @@ def _region(
 ) -> Region:
     """The statements up to a block's last step that lead to its losses, except sampling and host work.
 
-    Other statements between them, such as logging, belong to the region; other regions do not. Below a rollout, which
-    holds the call `collecting`, its steps are not turned into tensors in the region, nor gone through one by one.
+    Other statements in between, such as logging, belong to the region; other regions do not. If a rollout (which
+    contains the call `collecting`) comes first, statements that make tensors from its steps or iterate over them are
+    left out.
     """
     own = {tree.statement(step) for step in steps}
     lists = {name for stmt in block if makes_lists(tree, stmt) for name in access(stmt).binds}
@@ -101,7 +102,7 @@ def _region(
 
 
 def _goes_through_steps(tree: Tree, stmt: ast.stmt, collecting: ast.Call) -> bool:
-    """Whether a statement, or a function of the file that it calls, goes through or collects a rollout's steps."""
+    """Whether a statement, or a function of the file that it calls, iterates over or collects a rollout's steps."""
     inside = [*walk(stmt)]
     named = [n.func for n in inside if isinstance(n, ast.Call)]
     called = [m for f in named if isinstance(f, ast.Attribute) for m in tree.methods(f.attr)]
@@ -111,9 +112,9 @@ def _goes_through_steps(tree: Tree, stmt: ast.stmt, collecting: ast.Call) -> boo
 
 
 def makes_lists(tree: Tree, stmt: ast.stmt) -> bool:
-    """Whether a statement draws a list of stored steps, or turns one into a list per part: `Step(*zip(*sampled))`.
+    """Whether a statement draws a list of stored steps, or transposes one: `Step(*zip(*sampled))`.
 
-    A method that it calls may do so: `memory.sample(32)`.
+    A method that it calls may do this: `memory.sample(32)`.
     """
     made = stmt.value if isinstance(stmt, ast.Assign) else None
     named = made.func.attr if isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) else ""
@@ -125,7 +126,7 @@ def makes_lists(tree: Tree, stmt: ast.stmt) -> bool:
 
 
 def _returned(method: ast.FunctionDef, stmt: ast.Return) -> Sequence[ast.expr | None]:
-    """The values that a method may return by a statement: those of a variable that it returns."""
+    """The values that a method may return at a statement; for a returned variable, those that are assigned to it."""
     if not isinstance(stmt.value, ast.Name):
         return [stmt.value]
     bound = [s for s in statements(method.body) if stmt.value.id in access(s).binds]
@@ -206,7 +207,7 @@ def _is_host_work(tree: Tree, stmt: ast.stmt, kept: Set[str]) -> bool:
 
 
 def replay_buffer(tree: Tree, loop: Loop, env_step: ast.Call, steps: Sequence[ast.Call]) -> str | None:
-    """The name of the replay buffer: it stores the environment's steps, and is read for the losses; None if none."""
+    """The name of the replay buffer, which stores the environment's steps and is read for the losses; None if none."""
     inside = list(statements(loop.body))
     observed = _from_step(tree, loop, env_step)
     bound = {n for s in inside for n in access(s).binds}
@@ -219,21 +220,21 @@ def replay_buffer(tree: Tree, loop: Loop, env_step: ast.Call, steps: Sequence[as
                 if isinstance(stmt, (ast.Assign, ast.For)) and access(stmt).binds & lead:
                     value = stmt.value if isinstance(stmt, ast.Assign) else stmt.iter
                     reads = (n for n in walk(value) if isinstance(n, ast.Name) and n.id == name)
-                    # A read directly after a write returns this step, which is not replay
+                    # A read directly after a write returns the same step, so it is no replay
                     if any(unparse(tree.parents[n]) not in written for n in reads):
                         return name
     return None
 
 
 def is_learned_from(tree: Tree, loop: Loop, env_step: ast.Call, steps: Sequence[ast.Call]) -> bool:
-    """Whether the results of an environment's step, or what they are stored in, lead to the losses of a loop."""
+    """Whether the results of an environment's step, or the objects that store them, lead to the losses of a loop."""
     inside, observed = list(statements(loop.body)), _from_step(tree, loop, env_step)
     lead = leading(inside, [tree.statement(step) for step in steps])
     return not lead.isdisjoint(observed | _handed_on(tree, inside, observed).keys())
 
 
 def _kept_in(tree: Tree, loop: Loop, env_step: ast.Call, replay: str | None, steps: Sequence[ast.Call]) -> set[str]:
-    """Where an object keeps steps: `agent.memory` for an agent that also learns, or the object itself."""
+    """Where the steps are kept: in `agent.memory` for an agent that also learns, or in the object itself."""
     observed = _from_step(tree, loop, env_step)
     stores = [(stmt, place) for stmt in statements(loop.body) for place in _stored_in(stmt, observed)]
     parts = (ast.Name, ast.Attribute, ast.expr_context)
@@ -245,21 +246,21 @@ def _kept_in(tree: Tree, loop: Loop, env_step: ast.Call, replay: str | None, ste
 
 
 def _beside(path: Sequence[str], optimizers: Set[str]) -> str:
-    """What of a path holds steps and not optimizers: `self.agent.memory` beside `self.agent.optimizer`."""
+    """The part of a path that holds steps but no optimizers: `self.agent.memory` beside `self.agent.optimizer`."""
     prefixes = [".".join(path[: n + 1]) for n in range(1, len(path))]
     alone = (p for p in prefixes if not any(name.startswith(f"{p}.") for name in optimizers))
     return next(alone, ".".join(path))
 
 
 def _keepers(tree: Tree, stored: ast.stmt, place: ast.expr, learning: Set[str]) -> list[str]:
-    """Where `agent.remember(step)` keeps a step, through its methods: `agent.memory`, for an agent that also learns."""
+    """Where `agent.remember(step)` keeps a step, if methods of the agent also learn: `agent.memory`."""
     call, found = stored.value if isinstance(stored, ast.Expr) else None, list[str]()
     if any(step.startswith(f"{unparse(place)}.") for step in learning) and isinstance(call, ast.Call):
         named = call.func.attr if isinstance(call.func, ast.Attribute) else ""
         for method in tree.methods(named):
             own, *given = parameters(method) or [""]
             told = {*given}
-            for stmt in statements(method.body):  # `step = np.hstack((state, action))`, which is stored below
+            for stmt in statements(method.body):  # `step = np.hstack((state, action))`, stored below
                 told |= access(stmt).binds if isinstance(stmt, ast.Assign) and names_in([stmt.value]) & told else set()
             inside = (unparse(p) for s in statements(method.body) for p in _stored_in(s, told))
             found += [f"{unparse(place)}{path.removeprefix(own)}" for path in inside if path.startswith(f"{own}.")]
@@ -292,7 +293,7 @@ def _is_stored(node: ast.Subscript) -> bool:
 
 
 def _from_step(tree: Tree, loop: Loop, env_step: ast.Call) -> set[str]:
-    """Names of the results of the environment's step, and of values computed from them immediately."""
+    """Names of the results of the environment's step, and of values computed from them in the loop."""
     found = set(access(tree.statement(env_step)).binds)
     for stmt in statements(loop.body):
         if isinstance(stmt, ast.Assign) and names_in([stmt.value]) & found:
@@ -334,7 +335,7 @@ def leading(inside: Sequence[ast.stmt], steps: Sequence[ast.stmt]) -> set[str]:
 
 
 def collects(stmt: ast.stmt) -> set[str]:
-    """The list that a statement appends to: `states.append(state)`."""
+    """The lists that a statement appends to: `states.append(state)`."""
     call = stmt.value if isinstance(stmt, ast.Expr) and calls_method(stmt.value, "append") else None
     receiver = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
     return {receiver.id} if isinstance(receiver, ast.Name) else set()

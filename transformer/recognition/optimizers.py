@@ -1,4 +1,4 @@
-"""The optimizers of a file, as its text shows them: before the training loop is known."""
+"""The optimizers of a file, judged by its text alone, before the training loop is known."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ class Optimizer:
 
     @property
     def params(self) -> tuple[ast.expr, ...]:
-        """What it is given to train: one expression, first or by its name; none if it is given by `**`."""
+        """The parameters that it trains, as one expression: the first argument or `params`; none if given by `**`."""
         return (*self.call.args[:1], *(k.value for k in self.call.keywords if k.arg == "params"))
 
 
 class Optimizers:
-    """What a file makes with `torch.optim`, or uses as an optimizer."""
+    """The optimizers that a file makes with `torch.optim`, and other objects that it uses as optimizers.
+    Names bound to optimizers from `torch.optim`, or to objects on which both `zero_grad()` and `step()` are called."""
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
@@ -68,7 +69,7 @@ class Optimizers:
         return cls is not None and any((self._tree.qualified(b) or "").startswith("torch.optim.") for b in cls.bases)
 
     def _instances_of_self(self, target: ast.expr) -> list[str]:
-        """For `self.x` in a class's methods: the names that instances of the class are assigned to."""
+        """For `self.x` in methods of a class: the names to which instances of the class are assigned."""
         owner = (
             self._tree.class_of_self(target.value, self._tree.scope_of(target))
             if isinstance(target, ast.Attribute)
@@ -78,7 +79,7 @@ class Optimizers:
 
     @cached_property
     def _objects(self) -> dict[str, list[str]]:
-        """For each class of the file, the names that its instances have: `agent`, `agent.critic`, `self.critic`."""
+        """For each class of the file, the names of its instances: `agent`, `agent.critic`, `self.critic`."""
         made = [
             (target, call, self._tree.class_of_self(target.value, self._tree.scope_of(target)))
             if isinstance(target, ast.Attribute)
@@ -103,7 +104,7 @@ class Optimizers:
         return found
 
     def _handed_on(self, cls: str, names: Sequence[str]) -> Iterator[str]:
-        """The parameters that are given objects of a class, and the attributes that functions set to them."""
+        """The parameters that receive objects of a class, and the attributes that functions set to these parameters."""
         for value, known_as in self._given:
             new = isinstance(value, ast.Call) and unparse(value.func) == cls
             if new or unparse(value) in names:
@@ -111,7 +112,7 @@ class Optimizers:
 
     @cached_property
     def _given(self) -> list[tuple[ast.expr, list[str]]]:
-        """What calls give to functions of the file: each argument with the names that it has there."""
+        """The arguments that calls pass to functions of the file, each with its names there."""
         found = []
         for call in self._tree.of(ast.Call):
             made = self._tree.classes.get(call.func.id) if isinstance(call.func, ast.Name) else None
@@ -129,11 +130,11 @@ class Optimizers:
 
     @cached_property
     def made_elsewhere(self) -> frozenset[str]:
-        """Expressions, as written, on which `zero_grad()` and `step()` are called, but that no assignment is seen to
-        make.
+        """Expressions, as written, on which `zero_grad()` and `step()` are called, but to which the file assigns no
+        optimizer.
 
-        Such an optimizer is an argument, comes from another file, or is in a container. Calls of an object's own two
-        methods on the object do not count.
+        Such an optimizer is an argument, comes from another file, or is in a container. Calls that an object makes of
+        its own two methods do not count.
         """
         methods: dict[str, set[str]] = {}
         for call in self._tree.of(ast.Call):

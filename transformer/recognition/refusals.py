@@ -1,4 +1,4 @@
-"""Why a script is not converted: what it is instead, and where that shows."""
+"""Why a script is not converted: what it is instead, and what shows this."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from transformer.syntax.tree import Loop, Scope, Tree
 
 
 class Unconvertible(Exception):
-    """The script cannot be converted; `diagnostics` says where and why, all findings at once."""
+    """The script cannot be converted; `diagnostics` has all findings at once, with position and reason."""
 
     def __init__(self, *diagnostics: Diagnostic) -> None:
         super().__init__("; ".join(d.message for d in diagnostics))
@@ -29,24 +29,23 @@ class Unconvertible(Exception):
 
 
 FLAGS = ("compile", "cudagraphs")
-"""The options that a conversion adds; a script that has both, and compiles, was converted before, or by hand."""
+"""The options that a conversion adds. A script that compiles and has both was converted before, or by hand."""
 
 
 OPTION = "fallback_random"
-"""What a conversion passes to torch.compile, also if there is nothing to capture, and so only one argument."""
+"""The option that every conversion passes to torch.compile; where nothing is captured, it is the only one."""
 
 
 OTHERS = frozenset(("tinygrad", "tensorflow", "keras", "mindspore", "mlx", "paddle"))
-"""Packages that contain the training loop."""
+"""Deep-learning frameworks other than torch."""
 
 
 MAX_NODES = 50_000
-"""The maximum number of syntax nodes, about ten times that of a long training script; converting these takes about 5
-s."""
+"""The maximum number of syntax nodes, ten times that of a long training script; converting them takes about 5 s."""
 
 
 def written_by_this_tool(code: str) -> Diagnostic | None:
-    """Refuse what lean-convert wrote, edited or not, whichever transforms applied."""
+    """Refuse the output of lean-convert, edited or not, whichever transforms were applied."""
     found = header.find(code)
     if found is None:
         return None
@@ -54,13 +53,13 @@ def written_by_this_tool(code: str) -> Diagnostic | None:
 
 
 def not_python(code: str) -> Diagnostic | None:
-    """Refuse what cannot be parsed as a script, and empty files."""
+    """Refuse files that are empty or cannot be parsed as a script."""
     found = tree_or_refusal(code)
     return found if isinstance(found, Diagnostic) else None
 
 
 def tree_or_refusal(code: str) -> Tree | Diagnostic:
-    """The tree of a script; or the refusal of what cannot be parsed as one, and of empty files."""
+    """The tree of a script; a refusal if the text is empty or cannot be parsed."""
     if not code.strip():
         return at(None, "LC001", "the file is empty", "Give the script that trains; was the file saved?")
     found = _tree_or_reason(code)
@@ -70,13 +69,13 @@ def tree_or_refusal(code: str) -> Tree | Diagnostic:
 
 
 def unparsable(code: str) -> Diagnostic | None:
-    """Refuse binary or malformed text, too long files, and notebooks."""
+    """Refuse binary or malformed text, files that are too long, and notebooks."""
     found = _tree_or_reason(code)
     return found if isinstance(found, Diagnostic) else None
 
 
 def mixed_tabs(code: str) -> Diagnostic:
-    """The refusal of indentation by tabs among spaces, which Python accepts and LibCST does not."""
+    """The refusal of indentation that mixes tabs with spaces, which Python accepts and LibCST does not."""
     line = next((n for n, text in enumerate(code.splitlines(), 1) if re.match(r"[ \t]*\t", text)), 1)
     message = "the file cannot be read by LibCST: it mixes tabs and spaces in its indentation"
     return Diagnostic(line, 1, "LC001", message, what_to_do="Indent all lines by spaces only, or all by tabs.")
@@ -112,7 +111,7 @@ def _tree_or_reason(code: str) -> Tree | Diagnostic:
 
 
 def _is_notebook(code: str) -> bool:
-    """Whether a text is a saved Jupyter notebook; as JSON it may also be a Python expression."""
+    """Whether a text is a saved Jupyter notebook. Its JSON may also be a valid Python expression."""
     if not code.lstrip().startswith("{"):
         return False
     try:
@@ -123,7 +122,7 @@ def _is_notebook(code: str) -> bool:
 
 
 def unsuitable(tree: Tree) -> list[Diagnostic]:
-    """Scripts of another kind, recognised by their imports and contents."""
+    """Refuse scripts of another kind, recognised by their imports and contents."""
     modules = {q.split(".")[0] for q in tree.imports.values()}
     trains_by_torch = any((tree.qualified(n.func) or "").startswith("torch.optim.") for n in tree.of(ast.Call))
     other = trained_by_a_library(tree)
@@ -148,7 +147,7 @@ def unsuitable(tree: Tree) -> list[Diagnostic]:
 
 
 def trained_by_a_library(tree: Tree) -> Diagnostic | None:
-    """The import of a package that contains its users' training loop, if nothing in this file computes gradients."""
+    """Refuse the import of a package that runs its users' training loop, if nothing in this file computes gradients."""
     if any(calls_method(n, "backward") for n in tree.of(ast.Call)):
         return None
     for node, module in _imported(tree):
@@ -161,7 +160,7 @@ def trained_by_a_library(tree: Tree) -> Diagnostic | None:
 
 
 def _imported(tree: Tree) -> Iterator[tuple[ast.stmt, str]]:
-    """Each import of a module that is not local, with the module's dotted name."""
+    """Each absolute import, with the module's dotted name."""
     for node in walk(tree.root):
         if isinstance(node, ast.Import):
             yield from ((node, alias.name) for alias in node.names)
@@ -176,7 +175,7 @@ NOT_SHOWN = (
 
 
 def no_training_loop(tree: Tree, env_steps: Sequence[ast.Call], optimizer_steps: Sequence[ast.Call]) -> Diagnostic:
-    """No loop contains both an environment step and an optimizer step."""
+    """Refuse a script in which no loop contains both an environment step and an optimizer step."""
     if not optimizer_steps:
         return _no_optimizer(tree)
     opt = optimizer_steps[0]
@@ -210,14 +209,14 @@ def no_training_loop(tree: Tree, env_steps: Sequence[ast.Call], optimizer_steps:
 
 
 def _looks_like_the_rollouts(tree: Tree, step: ast.Call) -> tuple[bool, bool, bool, int]:
-    """Greater for a step of an environment by its name than for an agent's, a wrapper's own, or an evaluation's."""
+    """A sort key: smaller for a step in a wrapper's step(), in an evaluation, or of an object without "env"."""
     within, receiver = getattr(tree.scope_of(step), "name", ""), ast.unparse(step.func).lower()
     evaluates = any(word in f"{within} {receiver}".lower() for word in ("eval", "test"))
     return within not in ("step", "reset"), not evaluates, "env" in receiver, len(tree.loops_around(step))
 
 
 def _known_kind(tree: Tree, env_steps: Sequence[ast.Call]) -> Diagnostic | None:
-    """Why a script without a known training loop needs none: it is lean already, or another kind of training."""
+    """Refuse a script that needs no training loop here: it is lean already, or it is another kind of training."""
     if (own := own_compiling(tree)) is not None:
         advice = "Convert the eager script that it was made from, or train with it as it is."
         return at(own, "LC002", "the script compiles its training itself: it is lean already", advice)
@@ -237,7 +236,7 @@ ALONE = "Compile the update by hand: only training that steps an environment and
 
 
 def _unclear(tree: Tree, called: ast.Call) -> str:
-    """Why it is not known that a method call runs the method of this name, as the end of a sentence."""
+    """Why it is not known that a method call runs the method with this name; completes a sentence."""
     name = called.func.attr if isinstance(called.func, ast.Attribute) else ""
     classes = [tree.parents[m].name for m in tree.methods(name) if isinstance(tree.parents[m], ast.ClassDef)]  # type: ignore[attr-defined]
     if len(classes) > 1:
@@ -255,12 +254,12 @@ FROM_STORED_STEPS = (
 
 
 def wanted_form(tree: Tree) -> str:
-    """What a script that learns from stored steps should look like; "" for other scripts, whose code tells."""
+    """The form that a script learning from stored steps should have; "" for other scripts, whose code shows it."""
     return FROM_STORED_STEPS if draws_stored(tree, tree.root) else ""
 
 
 def draws_stored(tree: Tree, code: ast.AST) -> bool:
-    """Whether code draws several stored items: distributions and spaces are asked for one sample."""
+    """Whether code draws several stored items, rather than one sample from a distribution or a space."""
     calls = (node for node in walk(code) if isinstance(node, ast.Call))
     return any(
         tree.calls(call, "random.sample", "random.choices")
@@ -270,7 +269,7 @@ def draws_stored(tree: Tree, code: ast.AST) -> bool:
 
 
 def _called_beside_a_step(tree: Tree, env_steps: Sequence[ast.Call], opt: ast.Call) -> ast.Call | None:
-    """A call, in a loop that steps an environment, of a method with the name of the one that steps the optimizer."""
+    """A call, in a loop that steps an environment, of a method named like the one that steps the optimizer."""
     method = tree.scope_of(opt)
     if not isinstance(method, ast.FunctionDef) or not isinstance(tree.parents[method], ast.ClassDef):
         return None
@@ -282,12 +281,12 @@ def _called_beside_a_step(tree: Tree, env_steps: Sequence[ast.Call], opt: ast.Ca
 
 
 def in_async_function(function: ast.AsyncFunctionDef) -> Diagnostic:
-    """The training is in a coroutine, which other code may interrupt."""
+    """Refuse training in a coroutine, which other code may interrupt."""
     return at(function, "LC005", f"the training is in the async function {function.name}(): write `def`")
 
 
 def _no_optimizer(tree: Tree) -> Diagnostic:
-    """No name that this file assigns from torch.optim is stepped."""
+    """Refuse a script that steps no name to which it assigns an optimizer from torch.optim."""
     if (library := trained_by_a_library(tree)) is not None:
         return library
     for node in tree.of(ast.Call):
@@ -312,7 +311,7 @@ def _no_optimizer(tree: Tree) -> Diagnostic:
 
 
 def _imported_by_choice(tree: Tree) -> Diagnostic | None:
-    """An import of what the script calls from one of several modules, as conditions tell: each may train otherwise."""
+    """Refuse a callable that conditions import from one of several modules, each of which may train differently."""
     called = {n.func.id for n in tree.of(ast.Call) if isinstance(n.func, ast.Name)}
     modules: dict[str, dict[str, ast.ImportFrom]] = {}
     for stmt in tree.of(ast.ImportFrom):
@@ -333,7 +332,7 @@ def _imported_by_choice(tree: Tree) -> Diagnostic | None:
 
 
 def _made_by_choice(tree: Tree) -> Diagnostic | None:
-    """An object that learns in a loop, by its method's name, whose class a configuration or conditions choose."""
+    """Refuse an object that learns in a loop, by its method's name, if conditions or a config choose its class."""
     made: dict[str, dict[str, ast.Call]] = {}
     for target, call in tree.assigned.items():
         if isinstance(target, (ast.Name, ast.Attribute)) and isinstance(call, ast.Call):
@@ -360,7 +359,7 @@ def _made_by_choice(tree: Tree) -> Diagnostic | None:
 
 
 def no_phases(tree: Tree, loop: Loop, env: ast.Call, opt: ast.Call) -> Diagnostic:
-    """Both steps are in one statement of the training loop."""
+    """Refuse a script with both steps in one statement of the training loop."""
     if off_policy(tree, loop):
         return at(loop, "LC004", off_policy(tree, loop))
     both = (n for n in tree.ancestors(env) if isinstance(n, TRY) and n in tree.ancestors(opt) and n.handlers)
@@ -381,7 +380,7 @@ def no_phases(tree: Tree, loop: Loop, env: ast.Call, opt: ast.Call) -> Diagnosti
 
 
 def no_rollout_loop(tree: Tree, loop: Loop, env: ast.Call, opt: ast.Call) -> Diagnostic:
-    """The environment is stepped once per turn of the training loop."""
+    """Refuse a script that steps the environment once per iteration of the training loop."""
     message = "the environment is stepped once per turn of the training loop: there is no rollout loop to extract"
     for outer in tree.ancestors(opt):
         if outer is loop:
@@ -393,7 +392,7 @@ def no_rollout_loop(tree: Tree, loop: Loop, env: ast.Call, opt: ast.Call) -> Dia
 
 
 def no_minibatches(tree: Tree, loop: Loop, opt: ast.Call) -> Diagnostic:
-    """The optimizer is stepped once per rollout."""
+    """Refuse a script that steps the optimizer once per rollout."""
     return at(
         opt,
         "LC004",
@@ -433,13 +432,14 @@ def _off_policy_kind(tree: Tree, loop: Loop) -> str:
 RELIED_ON = (
     builtin_names(acts=False) | builtin_names(takes=True) | lookups(of="builtin", finds="attributes") | decorators()
 )
-"""Builtins that are taken for Python's; of all others every analysis asks whether they are, or expects the worst."""
+"""Builtins that analyses assume to be Python's. Of all others, each analysis checks this or assumes the worst."""
 
 
 def own_builtins(tree: Tree) -> list[Diagnostic]:
-    """The first call of a function of the script that has the name of a builtin, such as `range`.
+    """Refuse the first call of a function of the script that has a builtin's name, such as `range`.
 
-    A conversion relies on the builtin's behaviour, and emitted code calls the builtin, which the script's would hide.
+    A conversion relies on the builtin's behaviour. Emitted code calls the builtin too, and the script's function hides
+    it.
     """
     for call in tree.of(ast.Call):
         if not isinstance(call.func, ast.Name) or call.func.id not in tree.names.bound:
@@ -454,13 +454,13 @@ def own_builtins(tree: Tree) -> list[Diagnostic]:
 
 
 def all_names_seen(tree: Tree, scope: Scope, outermost: Loop, asked: AbstractSet[str]) -> list[Diagnostic]:
-    """A call in the training loop, or after it, that sees all names of the training and must find each as before.
+    """Refuse a call, in or after the training loop, that sees all names of the training scope and needs each unchanged.
 
     Args:
         tree: the script.
-        scope: the scope that trains.
+        scope: the training scope.
         outermost: the training loop.
-        asked: variables that the scope may test for by text, as in `"x" in locals()`, which counts as a read.
+        asked: variables that the scope may test for by string, as in `"x" in locals()`, which counts as a read.
     """
     for node in tree.of(ast.Call):
         if asked_name(tree.parents[node]) in asked:
@@ -478,10 +478,10 @@ def all_names_seen(tree: Tree, scope: Scope, outermost: Loop, asked: AbstractSet
 
 
 def _asks_for_read_name(tree: Tree, scope: Scope, call: ast.Call) -> bool:
-    """Whether a call is that of `if "x" in locals():` with reads of x below it, a variable only of the training.
+    """Whether a call is the `locals()` in `if "x" in locals():`, where x is read below and is only a training variable.
 
-    A transform that moves the binding of a name that is read returns its value, so the name is bound when it was
-    before. Names that functions or objects of the file also have might come from there.
+    A transform that moves a binding of x returns the value if x is read. So x is bound exactly when it was before. A
+    name that is also a parameter, an import or a global might come from there instead.
     """
     test = tree.parents[call]
     if not isinstance(test, ast.Compare) or not isinstance(test.left, ast.Constant) or test.comparators != [call]:
@@ -495,7 +495,7 @@ def _asks_for_read_name(tree: Tree, scope: Scope, call: ast.Call) -> bool:
 
 
 def _words(tree: ast.AST) -> set[str]:
-    """All names, attributes, and imports."""
+    """All names, attributes, imports and parameters."""
     found = {n.id for n in walk(tree) if isinstance(n, ast.Name)}
     found |= {n.attr for n in walk(tree) if isinstance(n, ast.Attribute)}
     found |= {n.name for n in walk(tree) if isinstance(n, ast.alias)}

@@ -52,8 +52,8 @@ A = TypeVar("A")
 
 @lru_cache(maxsize=2)
 def _reaching_in(tree: Tree) -> dict[Scope, Reaching]:
-    """Which assignments reach the statements of a file's scopes, as far as it was asked: for roles that differ in their
-    history alone."""
+    """The reaching definitions of a file's scopes, filled on demand and shared by roles that differ only in their
+    history."""
     return {}
 
 
@@ -74,7 +74,7 @@ class Roles:
         return cast(A, self._analyses[analysis])
 
     def forget(self) -> None:
-        """Drop the analyses, which refer to these roles: otherwise only the garbage collector would free them."""
+        """Drop the analyses. They refer to these roles, so otherwise only the garbage collector would free them."""
         self._analyses.clear()
 
     def is_autocast(self, node: ast.AST) -> TypeGuard[ast.With]:
@@ -86,11 +86,11 @@ class Roles:
 
     @cached_property
     def autocast_headers(self) -> frozenset[ast.AST]:
-        """The nodes of such blocks' context expressions."""
+        """The nodes of the context expressions of these blocks."""
         return frozenset(n for w in self.tree.of(ast.With) if self.is_autocast(w) for i in w.items for n in walk(i))
 
     def is_ours(self, name: ast.Name, scope: Scope | None = None) -> bool:
-        """Whether a name, in a function or not, is a scope's variable (the training scope's), not an inner local."""
+        """Whether a name, even in a function, is a scope's variable (default: the training's), not an inner local."""
         scope = scope or self.scope
         below: ast.AST = name
         for outer in self.tree.ancestors(name):
@@ -106,14 +106,14 @@ class Roles:
 
     @property
     def optimizers(self) -> tuple[Optimizer, ...]:
-        """Names that are bound to optimizers of `torch.optim`, or on which both `zero_grad()` and `step()` are
+        """Names bound to optimizers from `torch.optim`, or to objects on which both `zero_grad()` and `step()` are
         called."""
         return self._optimizers.made
 
     @property
     def made_elsewhere(self) -> frozenset[str]:
-        """Expressions, as written, on which `zero_grad()` and `step()` are called, but that no assignment is seen to
-        make."""
+        """Expressions, as written, on which `zero_grad()` and `step()` are called, but to which the file assigns no
+        optimizer."""
         return self._optimizers.made_elsewhere
 
     @cached_property
@@ -138,7 +138,7 @@ class Roles:
     def is_step(self, node: ast.AST | None) -> TypeGuard[MethodCall]:
         """Whether a node is `x.step(...)` of an environment, an optimizer or a scheduler.
 
-        A method of that name of a network computes something else.
+        A network's method with this name computes something else.
         """
         return node in self._networks.steps
 
@@ -159,7 +159,7 @@ class Roles:
 
     @cached_property
     def _own_calls(self) -> tuple[ast.Call, ...]:
-        """Calls in the script, except those in extracted functions, in the order of the text."""
+        """Calls in the script, except those in extracted functions, in source order."""
         extracted = {f.name for f in self.history.functions.values()}
         apart = {n for name in extracted for n in walk(self.tree.definition(name))}
         calls = (call for call in self.tree.of(ast.Call) if call not in apart)
@@ -195,21 +195,21 @@ class Roles:
             return found
 
     def _steps_optimizers_of(self, name: str | None) -> bool:
-        """Whether optimizers are stepped that belong to an object of this name: it does more than keep steps."""
+        """Whether optimizers of an object with this name are stepped: then it does more than keep steps."""
         return any(unparse(call.func).startswith(f"{name}.") for call in self.optimizer_steps)
 
     @property
     def kind(self) -> Kind:
         """Whether the training loop collects rollouts and discards them, or stores single steps and samples them.
 
-        A third kind has the update alone, with the environment stepped elsewhere, or in another file.
+        The third kind is an update alone: the environment is stepped elsewhere, perhaps in another file.
         """
         if self.phases.env_step is ELSEWHERE:
             return "update"
         return "off-policy" if self.phases.regions else "on-policy"
 
     def _phases_of_turns(self) -> Phases | None:
-        """The loop that steps the environment once per turn, and updates in some turns, in epochs or minibatches."""
+        """The loop that steps the environment in each iteration, and updates in some, in epochs or minibatches."""
         best = self._sharing(self.env_steps)
         if best is None:
             return None
@@ -224,7 +224,7 @@ class Roles:
         return Phases(loop, block, collect, learn, (), updates, step, opt)
 
     def _phases_of_updates(self) -> Phases | None:
-        """The loops of an update whose rollout is elsewhere; the deepest if there are several."""
+        """The loops of an update whose rollout is elsewhere; if there are several, the deepest."""
         steps = [step for step in self.optimizer_steps if self.tree.loops_around(step)]
         if not steps or self._sharing(self.env_steps):
             return None
@@ -237,21 +237,21 @@ class Roles:
         return Phases(loop, loop.body, NOTHING, learn, (), self._minibatch_loops(opt, set()), ELSEWHERE, opt)
 
     def _is_of_policy(self, loop: Loop) -> bool:
-        """Whether a loop may be a policy's update rather than other training: something acts, or there is a ratio."""
+        """Whether a loop may update a policy, rather than train something else: something acts, or there is a ratio."""
         acts = any(name.startswith("torch.distributions") for name in self.tree.imports.values())
         acts = acts or any(node.attr == "log_prob" for node in self.tree.of(ast.Attribute))
         return bool(self.env_steps or self.is_update(self.optimizer_steps[0]) or acts or self._has_ratio(loop))
 
     def _minibatch_loops(self, opt: ast.Call, outer: AbstractSet[Loop]) -> tuple[Loop, ...]:
-        """The loops around an optimizer's step, except outer ones and those over several optimizers, innermost
-        first."""
+        """The loops around an optimizer's step, innermost first, except outer loops and loops over several
+        optimizers."""
         loops = [x for x in self.tree.loops_around(opt) if x not in outer]
         while len(loops) > 1 and not _computes_gradients(loops[0]) and _computes_gradients(loops[1]):
             loops = loops[1:]
         return tuple(loops)
 
     def _phases_of_steps(self) -> Phases | None:
-        """The loop over environment steps of an off-policy script, or over episodes, of which each stores its steps."""
+        """The loop over environment steps of an off-policy script, or over episodes that each store their steps."""
         helpers = [call for call in self._helper_steps if self._steps_once(call)]
         best = self._sharing(self.env_steps) or self._sharing(helpers)
         if best is None:
@@ -269,7 +269,7 @@ class Roles:
         return Phases(loop, block, collect, learn, (), (), step, opts[0], regions, replay)
 
     def _phases_of_single_updates(self) -> Phases | None:
-        """The loop whose rollouts are each learned from at once, without epochs or minibatches, as by A2C."""
+        """The loop that learns from each rollout at once, without epochs or minibatches, as A2C does."""
         best = self._sharing(self.env_steps) or self._sharing(self._helper_steps)
         block = self._common_block(*best) if best is not None else None
         if best is None or block is None or refusals.off_policy(self.tree, best[0]):
@@ -311,11 +311,11 @@ class Roles:
         return Phases(loop, block, collect, learn, tuple(steps), updates, step, opt)
 
     def _sharing(self, steps: Sequence[ast.Call]) -> tuple[Loop, ast.Call, ast.Call] | None:
-        """The innermost loop that contains a step of an environment and of an optimizer, and these two steps.
+        """The innermost loop that contains a step of an environment and a step of an optimizer, and these two steps.
 
-        An optimizer stepped in a loop of its own is preferred to one stepped once per rollout; among such loops, that
-        of the policy's loss, which has a ratio, is preferred. Of several environments it is the one that is learned
-        from, not that of an evaluation.
+        An optimizer stepped in its own loop is preferred to one stepped once per rollout. Among optimizers with loops
+        of their own, the one for the policy's loss, which has a ratio, is preferred. Among environments, the one that
+        training learns from is preferred to one for evaluation.
         """
         best: tuple[tuple[int, bool, bool, bool, bool, bool], Loop, ast.Call, ast.Call] | None = None
         for step in steps:
@@ -340,13 +340,13 @@ class Roles:
         return best[1:] if best else None
 
     def _is_learned_from(self, step: ast.Call, loop: Loop) -> bool:
-        """Whether what an environment's step returns leads to a loss of a loop."""
+        """Whether the results of an environment's step lead to a loss in a loop."""
         if self.history.environment is not None:
             return self._is_call_of(step, "rollout") or unparse(step.func) == self.history.environment
         return off_policy.is_learned_from(self.tree, loop, step, self.optimizer_steps)
 
     def _between(self, node: ast.AST, outer: ast.AST) -> Iterator[ast.AST]:
-        """What is around a node, inside of an outer one."""
+        """The nodes around a node that are inside an outer node."""
         return itertools.takewhile(lambda n: n is not outer, self.tree.ancestors(node))
 
     def _optimizes_policy(self, opt: ast.Call) -> bool:
@@ -368,7 +368,7 @@ class Roles:
         )
 
     def _steps_once(self, call: ast.Call) -> bool:
-        """Whether the function that a call runs steps an environment, or each of several, once."""
+        """Whether the function that a call runs steps one environment, or several, once each."""
         function = self.tree.function_called(call)
         return all(
             isinstance(around, ast.For) and names_in([around.target]) & names_in([step.func])
@@ -390,7 +390,7 @@ class Roles:
                 return block
             inner = tops[0]
             if not isinstance(inner, (ast.With, ast.If, ast.Try)) or getattr(inner, "handlers", None):
-                return None  # after an exception, the loop would go on with half of what an extracted function sets
+                return None  # after an exception, the loop would continue with half of what an extracted function sets
             following = [b for b in (inner.body, getattr(inner, "orelse", [])) if self._holds(b, nodes[0])]
             if not following or not all(self._holds(following[0], n) for n in nodes):
                 return None
@@ -405,12 +405,12 @@ class Roles:
 
     @cached_property
     def scope(self) -> Scope:
-        """The scope that trains: the module (main guard or bare) or a function."""
+        """The scope that trains: the module (with or without a main guard) or a function."""
         return self.tree.scope_of(self.phases.loop)
 
     @cached_property
     def outermost(self) -> Loop:
-        """The outermost loop around the training loop, or that loop itself: one-time setup is above it."""
+        """The outermost loop around the training loop, or the training loop itself; one-time setup is above it."""
         return [self.phases.loop, *self.tree.loops_around(self.phases.loop)][-1]
 
     @cached_property
@@ -448,7 +448,7 @@ class Roles:
 
     @cached_property
     def gae_functions(self) -> tuple[CalledOnce, ...]:
-        """The helpers with a loop backwards in time that are called between rollout and update."""
+        """The helpers that loop backwards over time and are called between rollout and update."""
         p = self.phases
         between = p.block[p.block.index(p.collect) + 1 : p.block.index(p.learn)]
         return tuple(
@@ -460,7 +460,7 @@ class Roles:
 
     @cached_property
     def step_counter(self) -> str | None:
-        """The counter that the rollout increases from 0 by the number of environments at every step, without a
+        """The counter that every step of the rollout increases by the number of environments, from 0 and without a
         reset."""
         if self.rollout is None:
             return self.history.step_counter
@@ -499,8 +499,9 @@ class Roles:
     def run_by_training(self) -> tuple[ast.AST, ...]:
         """The nodes of the training loop, and of the functions and methods of the file that it may call.
 
-        These are the functions it names, and those that may be called without their names: operators, functions kept
-        under another name or in a container, functions given to decorators or base classes of another file, generators.
+        These are the functions that it names, and those that may be called without their names: operators, functions
+        stored under another name or in a container, functions passed to decorators or base classes of another file,
+        generators.
         """
         return tuple(dict.fromkeys(self.reached((self.outermost, *self.called_unseen))))
 
@@ -558,7 +559,7 @@ class Roles:
                     stack += named.pop("forward", [])
 
     def changed_by_training(self, size: ast.AST) -> ast.expr | None:
-        """Where the training loop, or a function that it calls, sets a name or an attribute that a size is made of."""
+        """Where the training loop, or a function that it calls, sets a name or an attribute that a size depends on."""
         names = {n.id for n in walk(size) if isinstance(n, ast.Name)}
         attributes = {n.attr: unparse(n) for n in walk(size) if isinstance(n, ast.Attribute)}
         for node in self.run_by_training:
@@ -566,7 +567,7 @@ class Roles:
                 if self.is_ours(node):
                     return node
             if isinstance(node, ast.Attribute) and node.attr in attributes and not isinstance(node.ctx, ast.Load):
-                own = self.tree.class_of_self(node.value, self.tree.scope_of(node))  # another object than a variable
+                own = self.tree.class_of_self(node.value, self.tree.scope_of(node))  # an object other than a variable
                 if own is None or unparse(node) == attributes[node.attr]:
                     return node
             if isinstance(node, (ast.Call, ast.Subscript)) and self._sets_by_text(node, size):
@@ -574,7 +575,7 @@ class Roles:
         return None
 
     def _sets_by_text(self, node: ast.Call | ast.Subscript, size: ast.AST) -> bool:
-        """Whether a node sets an attribute that a size depends on by text: with setattr(), vars() and similar."""
+        """Whether a node sets, by string, an attribute that a size depends on: with setattr(), vars() and similar."""
         attributes = {n.attr for n in walk(size) if isinstance(n, ast.Attribute)}
         if not attributes:
             return False
@@ -614,7 +615,7 @@ class Roles:
 
     @cached_property
     def networks(self) -> tuple[str, ...]:
-        """The networks whose parameters the optimizers hold, as written: `agent`, or a part of it: `agent.actor`."""
+        """The networks whose parameters the optimizers hold, as written: `agent`, or a part such as `agent.actor`."""
         found: dict[str, None] = {}
         held: list[ast.AST] = [o.call for o in self.optimizers]
         for name in sorted(names_in(held)):  # params = list(agent.parameters()) + list(other.parameters())
@@ -626,7 +627,7 @@ class Roles:
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                     if node.func.attr in ("parameters", "named_parameters"):
                         found[unparse(node.func.value)] = None
-        for optimizer in self.optimizers:  # `model`, which is `self` where `model.optimizer` is made
+        for optimizer in self.optimizers:  # `model` for `self`, if `model.optimizer` is made in a method
             maker, owner = self.tree.scope_of(optimizer.stmt), optimizer.name.rpartition(".")[0]
             if isinstance(maker, ast.FunctionDef) and first_parameter(maker) in found and owner.isidentifier():
                 found[owner] = None
@@ -634,7 +635,7 @@ class Roles:
 
     @cached_property
     def with_parameters(self) -> frozenset[str]:
-        """Objects whose parameters are accessed, as written, and those they are parts of, except `self`."""
+        """Objects whose parameters are accessed, as written, and the objects that contain them, except `self`."""
         found: set[str] = set()
         for node in self.tree.of(ast.Call):
             if calls_method(node, "parameters", "named_parameters"):
@@ -654,14 +655,14 @@ class Roles:
 
     @cached_property
     def network_classes(self) -> tuple[ast.ClassDef, ...]:
-        """The classes of the file that the trained networks and their parts are made of."""
+        """The classes of the file that the trained networks and their parts belong to."""
         values = [value for name in self.modules for _, value in self.assignments(name)]
         made = [call for value in values if (call := self.tree.constructor(value)) is not None]
         classes = [self.tree.classes[unparse(call.func)] for call in made]
         return tuple(dict.fromkeys(used for cls in classes for used in self.tree.used_classes(cls)))
 
     def is_module(self, cls: ast.ClassDef) -> bool:
-        """Whether a class of the file is derived from a torch module, directly or through others of the file."""
+        """Whether a class of the file derives from a torch module, directly or through other classes of the file."""
         return self._networks.is_module(cls)
 
     def is_distribution(self, cls: ast.ClassDef) -> bool:
@@ -686,7 +687,7 @@ class Roles:
         return self._reaching[scope]
 
     def assignments(self, name: str) -> Sequence[tuple[ast.Assign, ast.expr]]:
-        """Assignments to a name in the training scope with the assigned values; the whole value if it is unpacked."""
+        """Assignments to a name in the training scope, with the assigned values; if unpacked, the whole value."""
         return self._assignments.get(name, ())
 
     @cached_property
@@ -717,7 +718,7 @@ class Roles:
         return True
 
     def spelled(self, node: ast.expr) -> str:
-        """The text of an expression, or of its value if it is a name for another expression."""
+        """The text of an expression or, if it is a name for another expression, of that expression."""
         value = self.only_value(node.id) if isinstance(node, ast.Name) else None
         return unparse(value if isinstance(value, (ast.Name, ast.Attribute, ast.Constant)) else node)
 
@@ -735,7 +736,7 @@ class Roles:
 
     @property
     def device_type(self) -> str:
-        """The expression for the type of that device, such as "cuda"."""
+        """The expression for the type of `device`, such as "cuda"."""
         if self.device is None:
             return '"cpu"'
         made = self.only_value(self.device)
@@ -753,7 +754,7 @@ class Roles:
 
 @dataclass(frozen=True)
 class Phases:
-    """The training loop and the two phases, which are in one block of it."""
+    """The training loop and the two phases, which are in the same block of it."""
 
     loop: Loop
     block: list[ast.stmt]
@@ -767,7 +768,7 @@ class Phases:
     updates: tuple[Loop, ...]
     """Loops around the optimizer step inside `learn`, innermost first."""
     env_step: ast.Call
-    """The call that steps the environment, or of a function of this file that does."""
+    """The call that steps the environment, or that calls a function of this file that does."""
     opt_step: ast.Call
     """The first step of an optimizer."""
     regions: tuple[Region, ...] = ()
@@ -784,9 +785,9 @@ class Phases:
 
 
 ELSEWHERE = ast.Call(ast.Name("environment", ast.Load()), [], [])
-"""The step of an environment outside the update's loops."""
+"""Stands for an environment step outside the update's loops."""
 NOTHING = ast.Pass()
-"""The statement that contains it."""
+"""Stands for the statement that contains ELSEWHERE."""
 
 
 def _computes_gradients(loop: Loop) -> bool:
@@ -801,6 +802,6 @@ def _is_names(node: ast.expr) -> bool:
 
 
 def _without_with(block: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements of a block, with the contents of `with` blocks in their place."""
+    """The statements of a block, with `with` blocks replaced by their contents."""
     for stmt in block:
         yield from _without_with(stmt.body) if isinstance(stmt, ast.With) else [stmt]
