@@ -1,4 +1,4 @@
-"""Check that a converted script computes what the original does; this layer knows nothing of the conversion."""
+"""Check that a converted script computes the same as the original; this layer knows nothing about the conversion."""
 
 from transformer.verify.compare import compare
 from transformer.verify.difference import Difference

@@ -46,7 +46,7 @@ def without_options(recording: Recording, names: frozenset[str], *, on: bool = F
 
 
 def lines_without_options(prints: Iterable[Print], names: frozenset[str], *, on: bool) -> tuple[Print, ...]:
-    """The same for printed lines."""
+    """The printed lines without these arguments, printed with their defaults or switched `on`."""
     values = r"[Ff]alse|\d+|['\"]?(?:fp|bf|tf)\d+\b['\"]?"
     return tuple(_without(prints, names, rf"[Tt]rue|{values}" if on else values) if names else prints)
 

@@ -37,7 +37,7 @@ class Row:
     error: float | None
     """The largest difference; None if it has no size, or the values were not kept."""
     where: str
-    """Its place, or the place of the first difference; empty if there is none."""
+    """The place of the largest error, or of the first difference; empty if there is none."""
     tolerance: float | None
     """The largest allowed relative error; None if bits must be equal."""
     equal: bool
@@ -53,7 +53,7 @@ class Check:
     findings: tuple[str, ...] = ()
     """The differences, one sentence each, the likely cause first."""
     reason: str = ""
-    """Why it did not run or failed."""
+    """Why the check did not run or failed."""
     notes: tuple[str, ...] = ()
     """What was compared differently from the rest, one sentence each."""
     lockstep: Lockstep | None = field(default=None, repr=False)
@@ -63,7 +63,7 @@ class Check:
 
 
 _OF_STEPS = ("gradient norm", "hyperparameter", "optimizer state", "parameter", "random state", "other network")
-"""Quantities that are compared where both runs take a step, or end an iteration."""
+"""Quantities that are compared when both runs take a step or end an iteration."""
 
 
 def recorded_check(name: str, original: Recording, converted: Recording, differences: tuple[Difference, ...]) -> Check:
@@ -135,9 +135,9 @@ GIVES_UP = 7
 
 
 def still_compiled(lockstep: Lockstep) -> Iterator[str]:
-    """The functions that are recompiled until the end of the run, or until torch gives up, with the guard that fails.
+    """The functions that are still recompiled at the end, or that torch gave up on, with the guard that fails.
 
-    A single recompilation, because a new branch is taken or a size turns out to vary, does not count.
+    A single recompilation for a new branch, or for a size that turns out to vary, does not count.
     """
     by_guard: defaultdict[tuple[str, str], list[Compilation]] = defaultdict(list)
     for one in lockstep.compilations:

@@ -239,7 +239,7 @@ def _presence(a: object | None, b: object | None, there: str = "logged") -> tupl
 
 
 def _moment(a: Timed | None, b: Timed | None) -> Moment:
-    """The moment of the entry that exists."""
+    """The moment of whichever entry exists."""
     there = a or b
     assert there is not None
     return there.moment

@@ -1,4 +1,4 @@
-"""One quantity in which two runs differ, and where that is first seen."""
+"""One quantity in which two runs differ, and where the difference is first seen."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Difference:
     """All differing entries of one quantity and name; the values are those of the first."""
 
     moment: Moment
-    """When it is first seen: the number of environment and optimizer steps before."""
+    """When the difference is first seen, as the number of environment and optimizer steps before it."""
     quantity: Quantity
     name: str
     """A scalar's tag, a parameter's name, a generator's name, a file's path; empty if there is only one."""

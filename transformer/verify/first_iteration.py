@@ -19,12 +19,12 @@ from transformer.verify.recording import Action, Log, Print, Recording, Scalar
 from transformer.verify.tolerances import LOGGED, LOGGED_SMALL
 
 OTHER_CLOCK = 1000
-"""The rate of a second clock. What the original logs differently with it depends on time, and is not compared."""
+"""The rate of a second clock. Whatever the original logs differently with it depends on time and is not compared."""
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+|\bnan\b|\binf\b)")
 
 Pair = tuple[str, str, str, float]
-"""The name of a quantity, both values, and how far apart they are."""
+"""The name of a quantity, both values, and their distance."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def compare_first_log(original: Recording, other_clock: Recording, log: Log) -> 
 
 
 def _flipped(ours: Sequence[Action], theirs: Sequence[Action]) -> str:
-    """The first action that differs by more than rounding that has not accumulated."""
+    """The first action that differs by more than unaccumulated rounding."""
     for i, (a, b) in enumerate(zip_longest(ours, theirs)):
         if a is None or b is None or len(a.arrays) != len(b.arrays):
             return f"action {i}"
@@ -109,7 +109,7 @@ def _relative_distance(a: float, b: float) -> float:
 
 
 def _text_distance(a: str, b: str) -> float:
-    """The largest such distance between the numbers in two lines; infinite if the text between them differs."""
+    """The largest relative distance between numbers in two lines; infinite if the text between the numbers differs."""
     if _NUMBER.split(a) != _NUMBER.split(b):
         return math.inf
     numbers = zip(_NUMBER.findall(a), _NUMBER.findall(b), strict=True)

@@ -21,7 +21,7 @@ PRECISIONS = ("bf16", "tf32")
 
 @dataclass(frozen=True)
 class Flags:
-    """The option for each check that has one."""
+    """The options that turn on checks."""
 
     by_use: dict[str, str]
 

@@ -12,9 +12,9 @@ from transformer.verify.other_arguments import draws_at_random
 from transformer.verify.run import Run, RunFailed
 
 WARM_UP = 500
-"""The number of steps stored before learning starts, if it would be more: enough for most batches."""
+"""The most steps to store before learning starts: enough for most batches."""
 NEAR = 200
-"""The first optimizer step comes at most this many environment steps after the number that an option gives."""
+"""The first optimizer step comes at most this many environment steps after the number in an option."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,13 @@ class Length:
     begins: int = 0
     """The environment step at which optimizer steps begin, if each iteration steps the environment once; else 0."""
     warm_up: tuple[str, ...] = ()
-    """The option, with its value, that makes them begin that early; empty if they do anyway."""
+    """The option, with its value, that makes optimizer steps begin at `begins`; empty if they do so anyway."""
     acts: tuple[str, ...] = ()
     """The option, with its value, that lets networks choose the actions by then; empty if they do anyway."""
     cuda: bool = False
     """Whether the script's interpreter finds a CUDA device."""
     apart: int = 1
-    """The environment steps from one update to the next, if these are steps of one loop."""
+    """Environment steps from one update to the next, if one loop makes both."""
 
     @property
     def stepwise(self) -> bool:
@@ -92,7 +92,7 @@ def find_length(run: Run) -> Length:
 
 
 def _sooner(run: Run, length: Length, envs: int) -> tuple[Length, int]:
-    """The same with the option that makes learning begin soon, where it would begin late."""
+    """The length and the number of environments, with the option that makes a late start of learning early."""
     if length.begins <= WARM_UP + NEAR:
         return length, envs
     for option in length.options:

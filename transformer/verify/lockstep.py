@@ -13,7 +13,7 @@ from transformer.verify.recording import Log, load_log
 from transformer.verify.run import Run
 
 EVERY = 25
-"""Every nth call is compared, besides the first ones and those after the warm-up."""
+"""Every nth call is compared, in addition to the first calls and those after the warm-up."""
 ACTIONS_LIMIT = 64 * 2**20
 """Bytes of the first iteration's actions that are kept."""
 
@@ -30,7 +30,7 @@ class Function:
 
 @dataclass(frozen=True)
 class Fault:
-    """Something wrong with a call that has no size."""
+    """Something wrong with a call that cannot be measured."""
 
     function: str
     call: int
@@ -48,7 +48,7 @@ class Compilation:
     reason: str
     """The guard that failed, if this was a recompilation; otherwise empty."""
     code: str = ""
-    """torch's name of the code that was compiled: the function's, or that of a piece below a break of its graph."""
+    """torch's name of the compiled code: of the function, or of the piece below a graph break."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +79,9 @@ def run_in_lockstep(
 
     Args:
         run: the converted script, with its flags among the arguments.
-        every: compare every nth call of a function, besides the first two and the three around the warm-up's end.
+        every: compare every nth call of a function, and always the first two and the three around the warm-up's end.
         iterations: end the run after this many iterations; if None, let it end by itself.
-        emulated: give it a CUDA device emulated on the CPU.
+        emulated: give the script a CUDA device emulated on the CPU.
         uncompiled: compile nothing.
         in_float32: let the eager functions compute in float32, without autocast and TF32.
         on_iteration: called with the number of finished iterations whenever it grows.

@@ -6,7 +6,7 @@ FLAGS_OFF = "flags-off"
 FLAGS_ON = "flags-on"
 """With its flags on, and nothing compiled."""
 OTHER_ARGUMENTS = "other-arguments"
-"""The group of all checks with other arguments, and the suffix of the first ones' names."""
+"""The group of all checks with other arguments; also the suffix in their names, unless episodes are short."""
 SHORT_EPISODES = "short-episodes"
 """The suffix of the check with other arguments and truncated episodes."""
 COMPILED = "compiled"
@@ -23,7 +23,7 @@ FLAGS = {
     GRAPHS: ("cudagraphs",),
     COMPILED_GRAPHS: ("compile", "cudagraphs"),
 }
-"""What is turned on for a check."""
+"""The flags that a check turns on."""
 EAGER = (FLAGS_ON, FLAGS_ON_GRAPHS)
 """Checks with the flags on and nothing compiled or captured."""
 

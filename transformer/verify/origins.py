@@ -57,7 +57,7 @@ class Origins:
         return list(found)
 
     def by_arithmetic(self, value: ast.expr) -> list[Option]:
-        """The same, if only arithmetic leads from the options to the value; otherwise none."""
+        """The options of a value, if only arithmetic leads from them to the value; otherwise none."""
         plain = all(isinstance(n, _ARITHMETIC) for v in self.expressions(value) for n in _value_nodes(v))
         return self.options(value) if plain else []
 
@@ -73,8 +73,8 @@ class Origins:
     def _pass(self, signature: Signature, call: ast.Call) -> None:
         """Note which arguments a call passes for which parameters, as far as possible.
 
-        `bind_arguments` in syntax/ is for proofs: it knows the function, and gives up if it cannot bind the whole call.
-        Here any function with the name may be meant, the script is known to run, and partial bindings are noted.
+        Unlike `bind_arguments` in syntax/, which proofs need, this does not know the function or give up on partial
+        bindings: any function with the name may be meant, and the script is known to run.
         """
         if any(isinstance(a, ast.Starred) for a in call.args):
             return

@@ -32,7 +32,7 @@ _SOON = 1e-5
 """The largest limit for comparisons, such as that of a divergence before an early exit. A ratio of 1 has a divergence
 of 0, and few other ratios stay below this, however narrow the clipping range is."""
 _OFTEN = 7
-"""What is done every n steps is done every seven."""
+"""The new interval, in steps, for code that runs every n steps."""
 _BOUNDS = ("min", "max", "a_min", "a_max")
 
 OTHER_ITERATIONS = 2
@@ -70,7 +70,7 @@ def other_arguments(source: str, options: Iterable[Option], sites: Sequence[Site
 
 
 def rare_log(source: str, options: Iterable[Option], sites: Sequence[Site]) -> str:
-    """What lets a script log that did not: the condition that never held, and the option that it depends on, if any."""
+    """Why a script logged nothing: the condition that never held, and the option that it depends on, if any."""
     tree = Tree(source)
     search = _Search(tree.root, tuple(options), sites)
     for i, test in search.tests():
@@ -85,7 +85,7 @@ def rare_log(source: str, options: Iterable[Option], sites: Sequence[Site]) -> s
 
 
 def draws_at_random(source: str, options: Iterable[Option]) -> list[Option]:
-    """The options that say for how long actions are drawn from the environment's space: what a condition compares."""
+    """Options for how long actions are drawn from the environment's space: the numbers that a condition compares."""
     tree = parse(source)
     origins, found = Origins(tree, options), dict[Option, None]()
     for node in ast.walk(tree):
@@ -106,9 +106,9 @@ def _samples_action(node: ast.AST) -> bool:
 
 
 def every_other_switch(changes: _Changes, options: Iterable[Option]) -> _Changes:
-    """The same options, but only the first, third, ... of the switches, so that confusing two makes a difference.
+    """The same options, but with only the first, third, ... of the switches, so that mixing up two of them shows.
 
-    If there is only one switch, it is left out.
+    A single switch is left out.
     """
     flips = {option.flipped for option in options if option.flipped}
     switches = [change for change in changes if change in flips]
@@ -119,15 +119,16 @@ def every_other_switch(changes: _Changes, options: Iterable[Option]) -> _Changes
 def most_that_run(
     more: _Changes, run: Callable[[_Changes], _Outcome], kept: _Changes = (), fails: bool = False
 ) -> tuple[_Changes, _Outcome | None]:
-    """As many of `more`, in addition to `kept`, as the original runs with, and the outcome of that run.
+    """The most options of `more` that the original runs with, in addition to `kept`, and the outcome of that run.
 
-    Found by bisection, so that one bad option of n costs about 2 log2(n) runs. The outcome is None if none is added.
+    They are found by bisection, so one bad option of n costs about 2 log2(n) runs. The outcome is None if no option is
+    added.
 
     Args:
         more: options to set.
         run: raises RunFailed if the original fails with these options.
-        kept: options that it is known to run with.
-        fails: whether it is known to fail with all of both.
+        kept: options with which it is known to run.
+        fails: whether it is known to fail with all options of both.
     """
     try:
         if not fails:
@@ -143,13 +144,13 @@ def most_that_run(
 
 
 def changes_branch(converted: str, fast: Collection[str], usual: Sequence[Site], other: Sequence[Site]) -> bool:
-    """Whether any condition in compiled or captured functions had another outcome in another run.
+    """Whether a condition in compiled or captured functions has different outcomes in two runs.
 
     Args:
         converted: the converted script's text.
-        fast: the names of these functions; functions that they call by name are included.
-        usual: the places of the original's training code, with their outcomes.
-        other: the same for another run.
+        fast: the names of the compiled or captured functions; functions that these call by name are included.
+        usual: the sites of the original's training code, with their outcomes in one run.
+        other: the sites with their outcomes in the other run.
     """
     changed = [
         now for before, now in zip(usual, other, strict=True) if now.kind == "condition" and now.seen - before.seen
@@ -190,7 +191,7 @@ class _Search:
                 yield node
 
     def _amounts(self, call: ast.Call, kind: str) -> tuple[float, float] | None:
-        """The amounts seen at a call of this kind."""
+        """The amounts seen at a call with a site of this kind."""
         return next((s.amounts for s in self._sites if (s.line, s.kind) == (call.lineno, kind)), None)
 
     def _scaled(self, values: Iterable[ast.expr], scale: Callable[[float], float]) -> _Found:
@@ -202,7 +203,7 @@ class _Search:
                     yield option, (option.spelled, f"{scale(option.value):.6g}")
 
     def rates(self) -> _Found:
-        """The learning rates of optimizers."""
+        """Options for the learning rates of optimizers."""
         given = [k.value for call in self._calls_with_site() for k in call.keywords if k.arg == "lr"]
         groups = [node for node in ast.walk(self._tree) if isinstance(node, ast.Dict)]
         for group in groups:
@@ -211,7 +212,7 @@ class _Search:
         yield from self._scaled(given, lambda rate: max(rate, min(_FASTER * rate, _FASTEST)))
 
     def bounds(self) -> _Found:
-        """The bounds of clamps."""
+        """Options for the bounds of clamps."""
         yield from self._scaled(
             (
                 value
@@ -223,15 +224,15 @@ class _Search:
         )
 
     def norms(self) -> _Found:
-        """The limits on gradients."""
+        """Options for the limits on gradients."""
         for call in self._calls_with_site("norm"):
             least, largest = self._amounts(call, "norm") or (math.inf, math.inf)
-            between = (least * largest) ** 0.5  # so that some are clipped
+            between = (least * largest) ** 0.5  # so that some gradients are clipped
             limits = (*call.args[1:2], *(k.value for k in call.keywords if k.arg in ("max_norm", "clip_value")))
             yield from self._scaled(limits, lambda limit, most=between: min(limit / _FASTER, most or limit))  # type: ignore[misc]
 
     def limits(self) -> _Found:
-        """The limits in conditions that always had the same outcome, such as that of an early exit."""
+        """Options for the limits in conditions that always had the same outcome, such as that of an early exit."""
         for i, test in self.tests():
             if not is_open(self._sites[i], self._sites):
                 continue
@@ -242,7 +243,7 @@ class _Search:
                         yield option, (option.spelled, f"{value:.6g}")
 
     def gates(self) -> _Found:
-        """The intervals of actions that never happened."""
+        """Options for the intervals of code that never ran."""
         for i, test in self.tests():
             if not is_open(self._sites[i], self._sites):
                 continue
@@ -252,7 +253,7 @@ class _Search:
                         yield option, (option.spelled, str(_OFTEN))
 
     def switches(self) -> _Found:
-        """Booleans that decide a condition alone, if flipping them hides nothing that was not exercised."""
+        """Boolean options that alone decide a condition, unless flipping one hides code that was not exercised."""
         for i, test in self.tests():
             site = self._sites[i]
             test = test.operand if isinstance(test, ast.UnaryOp) else test
@@ -293,7 +294,7 @@ def _is_ordering(node: ast.Compare) -> bool:
 
 
 def _says(text: str, node: ast.If | ast.IfExp | ast.While) -> bool:
-    """Whether a site's text, which may be truncated, is that of this condition."""
+    """Whether a site's text, which may be truncated, is the text of this condition."""
     said = "if " if isinstance(node, ast.If) else "while " if isinstance(node, ast.While) else ""
     said += ast.unparse(node.test if said else node)
     return " ".join(said.split()).startswith(text.removesuffix("..."))

@@ -65,7 +65,7 @@ def write_report(verification: Verification, folder: Path) -> list[Path]:
 
 
 def _draws_the_same(original: Recording, one: Recording, other: Recording) -> bool:
-    curves = repr(_curves(one)) == repr(_curves(other))  # where NaN is NaN
+    curves = repr(_curves(one)) == repr(_curves(other))  # as text, NaN equals NaN
     return curves and parameter_distances(original, one) == parameter_distances(original, other)
 
 

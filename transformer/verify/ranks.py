@@ -1,4 +1,4 @@
-"""Verifies a script converted to train in several processes, also against one process that averages by hand."""
+"""Verifies a script converted to train in several processes, also against a single process that averages by hand."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class _Shares:
 
     option: str
     environments: int
-    """Of one rank."""
+    """The number of environments of one rank."""
     length: Length
 
 
@@ -55,7 +55,7 @@ def verify_ranks(task: Task, processes: int, progress: CheckProgress | None = No
 
     Args:
         task: the original, and the script that trains in several processes.
-        processes: their number, on this machine.
+        processes: the number of processes, on this machine.
         progress: is notified of each run.
 
     Raises:

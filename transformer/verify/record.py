@@ -94,16 +94,16 @@ def record_run(
 
 
 def _files(work: Path) -> tuple[str, ...]:
-    """The files under `work`, relative to it; the real time and process numbers are cut from their names."""
+    """The files under `work`, relative to it, without the real time and process numbers in their names."""
     paths = (p.relative_to(work) for p in work.rglob("*") if p.is_file() and "wandb" not in p.relative_to(work).parts)
     names = (re.sub(r"events\.out\.tfevents.*", "events.out.tfevents", p.as_posix()) for p in paths)
     return tuple(sorted({_without_the_time(name) for name in names}))
 
 
 def _without_the_time(name: str) -> str:
-    """A file's name without a time of today: then a library, or a module next to the script, asked for it.
+    """A file's name without times of the last or next 24 hours, which come from the real clock and differ between runs.
 
-    torch's SummaryWriter() has one in the name of its folder: runs/Nov30_07-33-34_host.
+    The folder name that torch's SummaryWriter() makes has one: runs/Nov30_07-33-34_host.
     """
     name = re.sub(r"(?<!\d)\d{10}(?!\d)", lambda found: _unless_today(found[0], float(found[0])), name)
     return re.sub(r"\b[A-Z][a-z]{2}\d{2}_\d{2}-\d{2}-\d{2}(?!\d)", lambda found: _unless_dated_today(found[0]), name)

@@ -28,7 +28,7 @@ class Action:
 
     moment: Moment
     arrays: tuple[Array | None, ...]
-    """None if the space for values was used up."""
+    """None for arrays after the space for values was used up."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class OptimizerStep:
 
 @dataclass(frozen=True)
 class Site:
-    """A place of the training code with several possible outcomes, and those that were seen."""
+    """A site: a place in the training code with several possible outcomes, and the outcomes that were seen."""
 
     kind: str
     """condition, clip, choice, where, norm, parts or block."""
@@ -130,11 +130,11 @@ class Recording:
     """The transforms that compute something in another order on purpose; the script got the result of the original's
     order."""
     regrouped_errors: tuple[CallError, ...] = ()
-    """How far that was from the script's own result, if that was computed as well."""
+    """The distances of those results from the script's own, if these were computed as well."""
     handed: tuple[str, ...] | None = None
     """What the script passed to torch.compile and CudaGraphModule, if these return it unchanged; otherwise None."""
     forks: int = 0
-    """Processes that it forked while it trained."""
+    """The number of processes that the script forked while it trained."""
     peers: tuple[Recording, ...] = ()
     """The recordings of the other processes of a torchrun launch, from rank 1 on. Files are listed only for rank 0."""
 

@@ -27,14 +27,14 @@ _POLL_SECONDS = 0.05
 _LAST_LINES = 15
 _TRACEBACK = "Traceback (most recent call last):"
 _TORCHRUN_SAYS = re.compile(r"^[WE]\d{4} .*torch/distributed/elastic/.*\b(failed|closing signal)\b", re.MULTILINE)
-"""The start of what torchrun appends to a process's own output."""
+"""The start of the text that torchrun appends to a process's own output."""
 
 
 class RunFailed(Exception):
     """A script could not be run to its end. The message contains its last lines of output."""
 
     def __init__(self, reason: str, last_lines: str = "", *, not_emulated: bool = False) -> None:
-        """`not_emulated`: the emulated CUDA device cannot run it, which is not the script's fault."""
+        """`not_emulated`: the emulated CUDA device cannot run the script, which is not the script's fault."""
         super().__init__(f"{reason}\n{last_lines}" if last_lines else reason)
         self.not_emulated = not_emulated
 
@@ -60,22 +60,22 @@ class Run:
     processes: int | None = None
     """The number of processes for torchrun, on this machine; None starts the script itself."""
     server: Server | None = field(default=None, compare=False)
-    """The process to fork for it, if that makes no difference; without one it runs in a new process."""
+    """The process to fork for the run, if that makes no difference; otherwise the run gets a new process."""
     halt: threading.Event = field(default_factory=threading.Event, compare=False, repr=False)
     """When set, ends this run and all copies made by `replace`."""
     together: tuple[Path, ...] = ()
-    """Files that the script imports and that are converted with it: some of what is looked for in it may be in them."""
+    """Files that the script imports and that are converted with it; parts of the training may be in them."""
     place: Path | None = None
     """The file of the text that is run under the script's name: modules in its folder hide those in the script's."""
 
     def own_modules(self, source: str) -> dict[Path, Path]:
-        """The modules that a text imports from the folder of its file: each by its path there."""
+        """The modules that a text imports from the folder of its file, by path in that folder."""
         if self.place is None or self.place.resolve().parent == self.script.resolve().parent:
             return {}
         return own_modules(self.place, source.encode())
 
     def whole(self, source: str) -> str:
-        """A text to run under the script's name, followed by those of its own modules."""
+        """A text to run under the script's name, followed by the texts of its own modules."""
         modules = self.own_modules(source).values()
         return "\n".join([source, *(decode(file.read_bytes()).content for file in modules)])
 
@@ -104,7 +104,7 @@ class Run:
 
     @contextmanager
     def started(self, mode: Mode, *, harness: Path = HARNESS, **options: Any) -> Iterator[Started]:
-        """Start the run: it is running inside the context, and is ended on exit if it still runs.
+        """Start the run; inside the context it is running, and on exit it is ended if it still runs.
 
         Raises:
             OSError: the script or the interpreter cannot be read or started.
@@ -217,7 +217,7 @@ class Scratch:
 
 
 def _link(into: Path, folder: Path, instead: Mapping[Path, Path], *, without: str = "") -> None:
-    """Link to what is in a folder, if it exists, except one file; `instead` names the files that others hide."""
+    """Link to everything in a folder, if it exists, except one file; `instead` names the files that others hide."""
     present = {path.name: path for path in folder.iterdir()} if folder.is_dir() else {}
     for name in sorted({*present, *(path.parts[0] for path in instead)} - {without, "__pycache__"}):
         inside = {path.relative_to(name): file for path, file in instead.items() if path.parts[0] == name}
@@ -247,7 +247,7 @@ def _running(command: list[str], scratch: Scratch, variables: Mapping[str, str])
     try:
         yield process
     finally:
-        with suppress(ProcessLookupError):  # the whole group has ended by itself
+        with suppress(ProcessLookupError):  # the whole group may have ended by itself
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         assert process.stdin is not None
@@ -275,7 +275,7 @@ class Started:
     def wait(
         self, on_iteration: Callable[[int], None] | None = None, until: Callable[[], bool] = lambda: False
     ) -> None:
-        """Wait for the run's end, or until `until()`. The timeout is for the waiting time of all calls together.
+        """Wait until the run ends or `until()` is true. The timeout counts the waiting time of all calls together.
 
         Raises:
             RunFailed: the script ended with an error, or ran out of time.

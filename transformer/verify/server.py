@@ -35,7 +35,7 @@ class Forked:
         self._over = threading.Event()
 
     def end(self, status: int) -> None:
-        """Note that it has ended."""
+        """Note that the run has ended."""
         self.returncode = status
         self._over.set()
 
@@ -53,7 +53,7 @@ class Forked:
 
 @dataclass(eq=False)
 class Server:
-    """A process of an interpreter that forks itself for runs, from any thread of this one."""
+    """A process of an interpreter that forks itself for runs, which any thread of this process may request."""
 
     python: str
     variables: Mapping[str, str]
@@ -76,7 +76,7 @@ class Server:
         """Run the server inside the context; on exit, all runs are ended."""
         command = [self.python, str(HARNESS), "--serve", *MODULES]
         with tempfile.TemporaryDirectory(prefix="lean-convert-") as folder:
-            # All runs share compiled code, and no later runs do
+            # All runs of this server share compiled code, but no later runs do
             compiled = {"TORCHINDUCTOR_CACHE_DIR": str(Path(folder) / "inductor")}
             try:
                 self._process = subprocess.Popen(
@@ -100,7 +100,7 @@ class Server:
                 assert self._process.stdin is not None
                 self._process.stdin.close()
                 if not self._ready.is_set():
-                    self._process.kill()  # it still imports
+                    self._process.kill()  # it is still importing
                 self._process.wait()
                 reader.join()
 
@@ -144,7 +144,7 @@ class Server:
         self._gone()
 
     def _gone(self) -> None:
-        """Mark the runs as ended whose end it can no longer report."""
+        """Mark the runs as ended that the process can no longer report."""
         self._fit = False
         self._ready.set()
         while self._runs:
@@ -152,10 +152,10 @@ class Server:
 
 
 def may_fork(source: str, beside: Path) -> bool:
-    """Whether a script runs in a fork as it would in a process of its own.
+    """Whether a script runs the same in a fork as in a process of its own.
 
-    It does not if the platform has no safe forks, or if the script, or a file next to it that it imports, may set
-    environment variables, which some of :data:`MODULES` read when they are imported, or has the name of one of them.
+    It does not if the platform has no safe forks. Nor does it if the script, or a file next to it that it imports, may
+    set environment variables, which some of :data:`MODULES` read on import, or has the name of one of these modules.
     """
     if sys.platform != "linux":
         return False

@@ -140,7 +140,7 @@ _WHOSE_FAULT = (
 )
 
 _GRAVITY = ("not run", "equal", "emulated", "close", "different", "failed")
-"""The status of a line with several checks: checks that did not run do not hide those that did."""
+"""The statuses by increasing weight, for a line with several checks: those that did not run do not hide the others."""
 
 
 def _outcome(check: Check, checks: Sequence[Check]) -> tuple[str, str]:

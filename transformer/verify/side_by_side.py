@@ -22,9 +22,9 @@ _Outcome = TypeVar("_Outcome")
 
 @contextmanager
 def served(run: Run, jobs: int) -> Iterator[Run]:
-    """The run, and all copies made by `replace`, in forks of one process, with threads for `jobs` simultaneous runs.
+    """The run, and all copies made by `replace`, in forks of one process, with threads shared out among `jobs` runs.
 
-    The number of threads determines the order of sums, so all runs have the same number: OMP_NUM_THREADS, if set.
+    The number of threads determines the order of sums, so it is the same in all runs: OMP_NUM_THREADS, if set.
     """
     threads = (
         {} if jobs == 1 or "OMP_NUM_THREADS" in os.environ else {"OMP_NUM_THREADS": str(max(1, processors() // jobs))}
@@ -38,7 +38,7 @@ class Runs:
     """Starts runs in order, up to a number at the same time; if that is one, each runs when its outcome is needed."""
 
     def __init__(self, jobs: int, halt: threading.Event) -> None:
-        """`halt` is that of the runs."""
+        """`halt` is the event that ends the runs."""
         self._pool = ThreadPoolExecutor(jobs) if jobs > 1 else None
         self._halt = halt
 
@@ -48,7 +48,7 @@ class Runs:
         return self._pool is not None
 
     def begin(self, run: Callable[[], _Outcome]) -> Callable[[], _Outcome]:
-        """Start a run; returns a function that waits for its outcome, or raises what it raised."""
+        """Start a run; returns a function that waits for its outcome, or raises the error that it raised."""
         if self._pool is not None:
             return self._pool.submit(run).result
         outcome: Future[_Outcome] = Future()

@@ -12,7 +12,7 @@ TOLERANCES: dict[Kind, dict[str, float]] = {
 """Largest allowed relative error by kind and dtype. Whole numbers and booleans must be equal."""
 
 LOGGED = 1e-3
-"""Largest allowed relative error of a number that is logged in the first iteration."""
+"""Largest allowed relative error of a number logged in the first iteration."""
 LOGGED_SMALL = 0.1
 """Logged numbers count as if they were at least this large: losses and divergences near zero are small differences of
 larger numbers, and inherit their rounding errors."""

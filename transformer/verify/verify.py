@@ -55,11 +55,11 @@ STEPS = 130
 NUM_WORKERS = 2
 """The number of worker processes in their check, which is run if the converted script has an option for them."""
 DTYPES = dict(zip(PRECISIONS, ("bfloat16", "float16"), strict=True))
-"""For each precision, which is checked if the converted script has the option, the dtype of its tolerances."""
+"""For each precision, the dtype of its tolerances. A precision is checked if the converted script has the option."""
 SAME = ("equal", "emulated")
 """The statuses of a check without differences."""
 RANKS_PART = "the script's processes step their optimizers at different times"
-"""This happens if each decides alone when to leave the epochs."""
+"""Happens if each process decides alone when to leave the epochs."""
 _FEW_STEPS = 5
 """The minimum number of steps after which an episode is truncated."""
 
@@ -84,13 +84,13 @@ class CheckProgress(Progress, Protocol):
     """Is also notified of the checks, by their lines in the verdict."""
 
     def plan(self, lines: Sequence[str]) -> None:
-        """These lines are to come, in this order."""
+        """These lines will follow, in this order."""
 
     def begin(self, line: str) -> None:
         """The checks of this line begin."""
 
     def finish(self, line: str, checks: Sequence[Check]) -> None:
-        """They have ended; `checks` is empty if there are none for this line."""
+        """The checks of this line have ended; `checks` is empty if there are none."""
 
 
 class NoProgress:
@@ -143,7 +143,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Arguments:
-    """Arguments of both scripts that a usual run does not have."""
+    """Arguments of both scripts beyond those of a usual run."""
 
     args: tuple[str, ...]
     episodes: Episodes | None
@@ -157,7 +157,7 @@ class Verification:
     checks: tuple[Check, ...]
     original: Recording
     args: tuple[str, ...]
-    """Arguments that both scripts got."""
+    """Arguments that both scripts received."""
     notes: tuple[str, ...] = field(default=(PERMUTATIONS,))
     other_arguments: tuple[Arguments, ...] = ()
     """For the checks with other arguments and those with short episodes; empty if there were none."""
@@ -166,7 +166,7 @@ class Verification:
     not_exercised: tuple[str, ...] = ()
     """Branches of the original's training code that no run took, one sentence each."""
     seconds: float = 0.0
-    """Wall-clock time of all."""
+    """Wall-clock time of all checks."""
     other_shuffles: bool = False
     """Whether the converted script draws the order of minibatches by torch.randperm, and the original does not."""
     timed: frozenset[str] = frozenset()
@@ -174,7 +174,7 @@ class Verification:
     stepwise: bool = False
     """Whether the original's iterations are environment steps."""
     unlogged: str | None = None
-    """What lets the original log something, where none of its runs did; None where one did."""
+    """What would make the original log something, if none of its runs did; None if one did."""
 
     def verdict(self, required: Sequence[str] = ()) -> Check | None:
         """The first check that is different or failed, or that was required and did not run; None if all is well."""
@@ -202,14 +202,14 @@ def verify(task: Task, progress: CheckProgress | None = None, then: Sequence[str
 
 
 class Told(list[Check]):
-    """Finished checks; progress is notified of each line of the verdict."""
+    """Finished checks; notifies progress of each line of the verdict."""
 
     def __init__(self, progress: CheckProgress) -> None:
         super().__init__()
         self._progress = progress
 
     def through(self, names: Sequence[str]) -> Iterator[str]:
-        """The names of checks, in order; checks appended during an iteration belong to that name."""
+        """The names of checks, in order. Checks appended while a name is current belong to that name."""
         lines = [line_of(name) for name in names]
         for i, (name, line) in enumerate(zip(names, lines, strict=True)):
             if line not in lines[:i]:
@@ -242,7 +242,7 @@ class _Checks:
         self._pending: dict[str, Pending] = {}
 
     def _iterations(self, given: int | None) -> int:
-        """How many updates to run: the given ones, or of stepwise training those in the given environment steps."""
+        """The number of updates to run: the given one; in stepwise training, those in the given environment steps."""
         if not self._length.stepwise:
             return given or ITERATIONS
         return self._length.updates(given) if given else self._length.updates(STEPS, ITERATIONS)
@@ -294,7 +294,7 @@ class _Checks:
         )
 
     def _unlogged(self, compared: Sequence[_Comparison]) -> str | None:
-        """What to do where no run logged anything; None where one did."""
+        """What to do if no run logged anything; None if one did."""
         if any(comparison.original.has_logs for comparison in compared):
             return None
         source = self._task.original.source or text.read(self._task.original.script).content
@@ -316,7 +316,7 @@ class _Checks:
         return [COMPILED, *first] if self._runs.beside and COMPILED in self._check_names else first
 
     def _begin(self, names: Sequence[str]) -> None:
-        """Start the runs of those checks that have not started yet."""
+        """Start the runs of the checks that have not started yet."""
         for name in names:
             if name not in (*self._pending, OTHER_ARGUMENTS, COMPILED_OTHERS):
                 self._pending[name] = self._usual_check(name)
@@ -347,7 +347,7 @@ class _Checks:
             self._runs.end()
 
     def _blocked(self, name: str) -> Check | None:
-        """The check as not run, if an earlier one is not equal."""
+        """The check as not run if an earlier check is not equal; otherwise None."""
         failed = next((r.name for r in self._checks if r.status in ("different", "failed")), None)
         return None if failed is None else Check(name, "not run", reason=f"{failed} comes first")
 
@@ -383,7 +383,7 @@ class _Checks:
                 f"With other arguments, the original fails with {names}, which was left out: {failures[-1]}"
             )
         if others is None and silent:
-            with suppress(RunFailed):  # logs may come with the end of every so many episodes
+            with suppress(RunFailed):  # logs may come only after a number of episodes
                 others = run((), episodes=_short_episodes(self._usual.original))
         if others is None:
             if not wanted:
@@ -394,7 +394,7 @@ class _Checks:
         if silent and not others.original.has_logs:
             other, episodes = other or kept, _short_episodes(self._usual.original)
         if other not in ((), kept) or (silent and not others.original.has_logs and others.episodes is None):
-            with suppress(RunFailed):  # the first says more
+            with suppress(RunFailed):  # the failure of the first run says more
                 short = run(other, SHORT_EPISODES, episodes)
                 found.append((short, self._with_other_arguments(short)))
         return found
@@ -421,7 +421,7 @@ class _Checks:
         for name, check in pending.items():
             try:
                 self._append(self._blocked(name) or check())
-            except CannotVerify as failure:  # with the usual arguments it is reproducible, as far as known
+            except CannotVerify as failure:  # as far as known, it is reproducible with the usual arguments
                 self._append(Check(name, "not run", reason=str(failure)))
                 return
 
@@ -449,7 +449,7 @@ def _scripts(task: Task) -> dict[str, dict[str, str]]:
 
 
 def _episodes(original: Recording) -> Episodes:
-    """Short episodes, such that one is truncated with a rollout's last step, and an iteration of barren ones.
+    """Short episodes, one of which is truncated by a rollout's last step, and an iteration of barren ones.
 
     A barren iteration has what a usual one lacks: returns that do not vary, advantages that hardly do, and values both
     above and below their targets.
@@ -460,7 +460,7 @@ def _episodes(original: Recording) -> Episodes:
 
 
 def _short_episodes(original: Recording) -> Episodes:
-    """Episodes as short as they may be, so that what is logged at the end of every tenth or twentieth is."""
+    """Episodes of the minimum length, so that logs after every tenth or twentieth episode appear."""
     return Episodes(_FEW_STEPS, OTHER_ITERATIONS * original.steps[-1].moment.env_steps)
 
 
@@ -557,7 +557,7 @@ class _Comparison:
         flags = find_flags(self._task.whole)
         wanted = FLAGS[name]
         if name in EAGER and "compile" not in flags.by_use:
-            wanted = wanted[1:] or wanted  # all flags that there are
+            wanted = wanted[1:] or wanted  # all flags that the script has
         options = flags.options(wanted)
         if options is None:
             absent = " and no ".join(f"--{flag}" for flag in wanted if flag not in flags.by_use)
@@ -643,7 +643,7 @@ class _Comparison:
         return Check(name, "failed", reason=f"the converted script {converted or script} failed: {said}")
 
     def _original_on(self, emulated: bool) -> Callable[[], Recording]:
-        """The original's recording on a device; raises if it does not run on the emulated one."""
+        """The original's recording on a device; raises RunFailed if the original does not run on the emulated one."""
         if not emulated:
             return self._original
         if self._emulated_original is None:

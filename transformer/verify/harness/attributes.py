@@ -22,7 +22,7 @@ class Attributes:
         self._contents = [(container, copy(container)) for container in held.values()]
 
     def restore(self) -> None:
-        """Restore the attributes, and remove those that have appeared since."""
+        """Restore the attributes, and remove attributes that have appeared since."""
         for module, values in self._values:
             present = vars(module)  # bypasses nn.Module.__setattr__, which would register modules
             for name in _script_attributes(module).keys() - values.keys():

@@ -113,7 +113,7 @@ class _Rank:
         self.seeds: dict[str, tuple[Any, Any]] = {}
         self.reason = ""
         self.number_compared = 0.0
-        """The number that a condition compares; the mean once the ranks have met."""
+        """The number that a condition compares; the mean over ranks once they have met."""
         self._first_seed = number * (job.share or 0)
         self._iterations = job.iterations
         self._error: BaseException | None = None
@@ -166,7 +166,7 @@ class _Rank:
             raise self._error
 
     def meet(self, reason: str) -> None:
-        """Wait for the others, in this rank's thread."""
+        """Wait for the other ranks, in this rank's thread."""
         self.reason = reason
         self._turned.set()
         self._wait()
@@ -212,7 +212,7 @@ class _Rank:
         return owner is not None or getattr(function, "__module__", "").startswith("envpool")
 
     def _compared(self, number: Any) -> Any:
-        """The value compared by a condition next to the updates: the mean over ranks, if it differs between them."""
+        """The value that a condition next to the updates compares; the mean over ranks if their values differ."""
         if isinstance(number, bool) or not isinstance(number, (float, np.floating, torch.Tensor)):
             return number
         self.number_compared = float(number)

@@ -23,7 +23,7 @@ COMPARED = 8
 
 
 class EagerSteps:
-    """Takes the original's steps, and records the distance of capturable ones from them."""
+    """Takes the original's steps, and records how far the capturable steps are from them."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -88,7 +88,7 @@ class _Twin:
             step(self._twin)
 
     def apart(self) -> Iterator[tuple[str, Error]]:
-        """The distance of the optimizer's step from the twin's, by kind."""
+        """The distance between the optimizer's step and the twin's, by kind."""
         for name, p in self._names.items():
             start, twin = self._before[name], self._parameters[p]
             grain = torch.finfo(start.dtype).eps * start.abs().max().item()

@@ -38,7 +38,7 @@ WAITS = {
     aten.normal.Tensor_Tensor: "normal",
     aten.normal.float_Tensor: "normal",
 }
-"""Operations after which the host has read something from the device."""
+"""Operations that make the host read something from the device."""
 MIXED = {aten._to_copy.default, aten.copy_.default, aten._foreach_copy_.default, aten.set_.source_Tensor}
 """Operations whose operands may be on different devices."""
 INDEXED = {aten.index.Tensor, aten.index_put_.default, aten.index_put.default, aten._index_put_impl_.default}
@@ -69,7 +69,7 @@ class DeviceTensor(torch.Tensor):  # type: ignore[misc]
     """A tensor on the emulated device; `inner` is the tensor on the CPU that has its values."""
 
     made = False
-    """Whether any exists: the script has put something on the device."""
+    """Whether a tensor of this class exists, so that the script has put something on the device."""
     inner: torch.Tensor
     device = property(lambda _: CUDA)
     is_cuda = property(lambda _: True)
@@ -93,7 +93,7 @@ class DeviceTensor(torch.Tensor):  # type: ignore[misc]
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run an operation on it."""
+        """Run an operation with a tensor of this class."""
         return dispatch(func, args, kwargs or {})
 
     # With these two, torch.nn.Module swaps whole tensors instead of their memory
@@ -113,10 +113,10 @@ class DeviceTensor(torch.Tensor):  # type: ignore[misc]
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return self.detach().cpu().__reduce_ex__(protocol)  # it is saved as a CPU tensor
+        return self.detach().cpu().__reduce_ex__(protocol)  # saved as a CPU tensor
 
     def data_ptr(self) -> int:
-        """Return the address of its memory."""
+        """Return the address of the tensor's memory."""
         return int(self.inner.data_ptr())
 
     def t_(self) -> DeviceTensor:
@@ -126,7 +126,7 @@ class DeviceTensor(torch.Tensor):  # type: ignore[misc]
         return self
 
     def get_device(self) -> int:
-        """Return the index of its device."""
+        """Return the index of the tensor's device."""
         return 0
 
     def numpy(self, *_: Any, **__: Any) -> Any:
@@ -278,7 +278,7 @@ class _Names(TorchFunctionMode):  # type: ignore[misc]
         if func in NAMING:
             return func(*args, **kwargs)
         if func in FROM_DATA and _is_cuda(kwargs.get("device") or self.default):
-            return func(*args, **{**kwargs, "device": CPU}).to(META)  # on "meta", it would lose the data
+            return func(*args, **{**kwargs, "device": CPU}).to(META)  # on "meta", the data would be lost
         if func in INDEXING and isinstance(args[0], DeviceTensor):
             indices = tuple(map(_as_tensor, args[1])) if isinstance(args[1], tuple) else _as_tensor(args[1])
             return func(args[0], indices, *args[2:])

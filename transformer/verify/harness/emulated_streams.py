@@ -100,7 +100,7 @@ def capturing(graph: Graph, **_: Any) -> Iterator[None]:
     """Capture the operations on the device.
 
     Raises:
-        device.Devices: the host would wait for the device, or something is copied between them.
+        device.Devices: the host would wait for the device, or copies something to or from it.
     """
     random = torch.get_rng_state()
     device.capture = graph
@@ -126,7 +126,7 @@ _CAPABILITY = (8, 0)
 
 
 def _replace_torchs() -> None:
-    """Replace torch's own functions by these."""
+    """Replace torch's own functions by the emulated ones."""
     torch.compile = _uncompiled
     torch.Generator = Generator
     cuda = torch.cuda

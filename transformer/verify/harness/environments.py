@@ -37,10 +37,11 @@ class EnvironmentSteps:
         self._process = os.getpid()
 
     def replace_step(self, function: Any) -> Any:
-        """Wrap the `step` that the script calls in a counter; `step` of torch's classes is returned unchanged.
+        """Wrap the `step` that the script calls in a counter.
 
-        So is that of an optimizer class of the script, which may take a closure, that of a network or an agent, which
-        chooses actions, and steps in a forked worker, whose environment is stepped as a part by the script's process.
+        Returned unchanged are the `step` of torch's classes; of the script's optimizer classes, which may take a
+        closure; of networks and agents, which choose actions; and any `step` in a forked worker, whose environments are
+        parts of one that the script's process steps.
         """
         owner = getattr(function, "__self__", None)
         of_torch = type(owner).__module__.partition(".")[0] == "torch" or isinstance(owner, OPTIMIZING)

@@ -1,4 +1,4 @@
-"""The distance of a fast function's tensors from the eager function's."""
+"""The distances between a fast function's tensors and the eager function's."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ differences of larger numbers, and inherit their rounding errors."""
 
 
 class Error(NamedTuple):
-    """The distance of one tensor from the one that is expected."""
+    """The distance of one tensor from the expected one."""
 
     name: str
     dtype: str
@@ -33,8 +33,8 @@ def errors(result: Any, expected: Any, name: str, *, grain: float = 0.0, small: 
     """One error for each tensor, array and number in two results of the same structure.
 
     A difference of up to `grain` per element counts as rounding and is ignored. The expected value counts as at least
-    `small` (root mean square). NaNs in the same place are equal; anywhere else the error is infinite, as it is for
-    another shape, dtype or number of tensors.
+    `small` (root mean square). NaNs in the same place are equal. A NaN on one side only gives an infinite error, as do
+    different shapes, dtypes or numbers of tensors.
     """
     ours, theirs = dict(named_values(result, name)), dict(named_values(expected, name))
     for path in {**ours, **theirs}:

@@ -74,7 +74,7 @@ class Log:
         self._prints.install()
 
     def finish(self) -> None:
-        """Record a last line that has no line end."""
+        """Record a last line without a line end."""
         self._prints.end()
 
 

@@ -69,7 +69,7 @@ def _watched(function: Any, site: Site, look: _Look) -> Any:
             operands += [function.__self__] if site.method else []
             operands += args
             operands[:0] = [] if operands else [kwargs[key] for key in _INPUT if key in kwargs]
-            if site.kind == "clip":  # perhaps in place
+            if site.kind == "clip":  # may be in place
                 operands[0] = torch.as_tensor(operands[0]).detach().clone()
             if "clip_value" in kwargs or function is torch.nn.utils.clip_grad_value_:
                 look(site, operands, kwargs, _largest(operands[0]))
@@ -83,7 +83,7 @@ def _watched(function: Any, site: Site, look: _Look) -> Any:
 
 @contextmanager
 def _harmless() -> Iterator[None]:
-    """Looking at operands, which may be anything, must neither end the run nor enter its graph."""
+    """Inside the context, looking at operands (of any type) neither ends the run nor adds to the graph."""
     with suppress(Exception), torch.no_grad():
         yield
 
@@ -95,7 +95,7 @@ def _clip(site: Site, operands: _Operands, kwargs: dict[str, Any], result: Any) 
 
 
 def _choice(site: Site, operands: _Operands, kwargs: dict[str, Any], result: Any) -> None:
-    if isinstance(result, tuple):  # the largest values along a dimension, and where they are
+    if isinstance(result, tuple):  # the largest values along a dimension, and their indices
         site.outcomes = ()
         return
     best = torch.as_tensor(result)

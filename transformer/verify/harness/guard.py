@@ -8,7 +8,7 @@ import threading
 
 
 def die_with_parent() -> None:
-    """Kill this process group when standard input, a pipe from the parent, is closed; the script gets an empty one."""
+    """Kill this process group when standard input, a pipe from the parent, closes; the script gets an empty input."""
     pipe = os.dup(0)
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)

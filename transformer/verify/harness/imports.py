@@ -16,7 +16,7 @@ Patch = Callable[[ModuleType], None]
 
 
 def patch_on_import(patches: dict[str, Patch]) -> None:
-    """Call each of `patches` on the module of its name, once, when that has been imported."""
+    """Call each of `patches` once on the module with its name, after the module has been imported."""
     for name in patches.keys() & sys.modules.keys():  # by a sitecustomize.py, for example
         patches[name](sys.modules[name])
     sys.meta_path.insert(0, _PatchOnImport(patches))
@@ -48,13 +48,13 @@ class _PatchOnImport(importlib.abc.MetaPathFinder):
 def hook_modules_of(places: Sequence[Path], hooks: Mapping[str, Hook]) -> None:
     """Also route the calls in modules of some folders, and of some files, through `hooks`: they are the script's code.
 
-    A conversion may merge them into the script, so they must be observed by the same rules before and after.
+    A conversion may merge them into the script, so the same rules must apply to them before and after.
     """
     sys.meta_path.insert(sys.meta_path.index(PathFinder), _Hooked(places, hooks))  # after the finders that patch
 
 
 class _Hooked(importlib.abc.MetaPathFinder):
-    """Finds the modules of folders, and of files."""
+    """Finds the modules in some folders, and of some files."""
 
     def __init__(self, places: Sequence[Path], hooks: Mapping[str, Hook]) -> None:
         self._places, self._hooks = places, hooks

@@ -9,12 +9,12 @@ from types import CodeType
 from typing import Any
 
 Hook = Callable[[Any], Any]
-"""Takes the function that the script is about to call, and returns the one to call instead."""
+"""Takes the function that the script is about to call, and returns the function to call instead."""
 
 HOOKS_NAME = "__lean_hooks__"
 TOGETHER = "all steps in one call"
-"""The hook of calls with several arguments, all of the form `torch.cat([step["name"] for step in steps])` with the same
-steps: the replacement gets the lists that would be concatenated."""
+"""The hook of calls whose arguments are all of the form `torch.cat([step["name"] for step in steps])`, with the same
+steps. The replacement function receives the lists instead of their concatenations."""
 
 
 def compile_with_hooks(
@@ -41,23 +41,23 @@ class _Router(ast.NodeTransformer):
     def __init__(self, names: frozenset[str]) -> None:
         self._names = names
         self._late = False
-        """Whether the visited block evaluates what the rollout's steps left out."""
+        """Whether the visited block evaluates entries that the rollout's steps left out."""
 
     def visit_If(self, node: ast.If) -> ast.If:
-        """`if "values" not in transition:`."""
+        """Recognise `if "values" not in transition:`."""
         before, self._late = self._late, self._late or _asks_for_entry(node.test)
         self.generic_visit(node)
         self._late = before
         return node
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
-        """A vector environment class of the script is left alone: its inside is not part of training."""
+        """Leave vector environment classes of the script alone, whose code is not part of training."""
         if not any(ast.unparse(base).endswith("VectorEnv") for base in node.bases):
             self.generic_visit(node)
         return node
 
     def visit_Expr(self, node: ast.Expr) -> ast.Expr:
-        """`agent.step(obs, action, reward)`."""
+        """Leave `agent.step(obs, action, reward)` alone."""
         call = node.value
         given = [*call.args, *call.keywords] if isinstance(call, ast.Call) else []
         if len(given) > 1 and isinstance(call, ast.Call) and getattr(call.func, "attr", "") == "step":
@@ -88,7 +88,7 @@ class _Router(ast.NodeTransformer):
 
 
 def _listed(value: ast.expr) -> ast.expr:
-    """The list that torch.cat() is given."""
+    """The list that is passed to torch.cat()."""
     assert isinstance(value, ast.Call)
     return value.args[0]
 

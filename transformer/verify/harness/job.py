@@ -13,7 +13,7 @@ class Episodes(NamedTuple):
     truncated: int
     """The number of steps after which an episode is truncated, if it has not ended."""
     barren: int
-    """Environment steps after which each step gives no reward and ends an episode."""
+    """The number of environment steps after which every step gives no reward and ends an episode."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class Job:
     output: str
     """The folder for `journal.json`, `values.bin` and `progress` (one byte per finished iteration)."""
     together: Sequence[str] = ()
-    """Paths of files of other folders whose modules are the script's own code, as those of its folder are."""
+    """Paths of files in other folders whose modules count as the script's own code, like those in its folder."""
     ranks: bool = False
-    """Whether torchrun started this process, which then writes into the folder `rank<RANK>` of `output`."""
+    """Whether torchrun started this process, which then writes into `output`'s folder `rank<RANK>`."""
     iterations: int | None = None
     """End the run after this many iterations of rollout and update; None lets it end by itself."""
     values_limit: int = 0

@@ -15,8 +15,8 @@ from .permutations import Permutations
 class Journal:
     """The records of one run.
 
-    A moment in a run is the pair (environment steps, steps of all optimizers) done before it. Every entry has one, so
-    that the differences of two runs can be sorted in the order in which they arose.
+    A moment in a run is a pair: the numbers of environment steps and of steps of all optimizers before it. Every entry
+    has a moment, so that the differences of two runs can be sorted in the order in which they arose.
     """
 
     def __init__(self, folder: Path, values_limit: int, rank: int = 0) -> None:

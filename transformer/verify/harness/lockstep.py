@@ -1,8 +1,8 @@
 """Compares compiled and captured functions with the eager functions they were made from, call by call.
 
-`torch.compile` and `CudaGraphModule` are replaced by versions whose result also runs the eager function on sampled
-calls, from copies of the same arguments, parameters, gradients, optimizer state and random state. The run itself
-continues with the results of the fast function.
+`torch.compile` and `CudaGraphModule` are replaced by versions that also run the eager function on sampled calls, from
+copies of the same arguments, parameters, gradients, optimizer state and random state. The run itself continues with the
+results of the fast function.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ from .together import Together
 from .trees import clone
 
 COMPILE_WARMUP = 1
-"""A compiled function is compiled at its first call."""
+"""The number of calls in which a compiled function is compiled."""
 GRAPH_MODE_WARMUP = 3
-"""With torch.compile's own CUDA graphs, the first calls compile, warm up and record."""
+"""The number of calls with torch.compile's own CUDA graphs that compile, warm up and record."""
 CAPTURED_IN_CALL = 2
-"""CUDA graphs are captured in this call at the latest, so that functions called once per iteration get replayed."""
+"""The last call that may capture CUDA graphs, so that functions called once per iteration are replayed too."""
 ROUNDING = {"exp_avg": 1e-5, "square_avg": 1e-10}
 """The limit for a negligible running mean of gradients, or of their squares, relative to the root mean square."""
 REMEMBERED = 100_000
-"""The number of compilations that torch is told to remember; by default it forgets all but the last 64."""
+"""The number of compilations for torch to remember; by default, it forgets all but the last 64."""
 _GRAPH_MODES = ("reduce-overhead", "max-autotune")
 
 
 def compilations() -> list[tuple[str, str]]:
-    """Of each compilation so far the failed guard before it, empty for a first one, and the name of its code."""
+    """For each compilation so far: the guard that failed before it (empty for a first), and the name of its code."""
     dynamo = sys.modules.get("torch._dynamo.utils")
     done = dynamo.get_compilation_metrics() if dynamo is not None else []
     return [
@@ -91,7 +91,7 @@ class Lockstep:
         def compile_checked(model: Any = None, **options: Any) -> Any:
             if model is None:
                 return functools.partial(compile_checked, **options)
-            # Inductor has a random generator of its own; with the eager one, both sample the same actions
+            # Inductor has its own random generator; with the eager one, both functions sample the same actions
             torch._inductor.config.fallback_random = True
             torch._dynamo.utils.set_compilation_metrics_limit(REMEMBERED)
             name = _assigned_name(sys._getframe(1))
@@ -105,7 +105,8 @@ class Lockstep:
     def finish(self) -> None:
         """Record how often each function was called, and how often after its warm-up.
 
-        One that the script compiles again, as each time that a method which trains is called, stays compiled.
+        If the script compiles a function again, for example in each call of a method that trains, all copies count as
+        one.
         """
         again = defaultdict[Any, list[Checked]](list)
         for function in self._functions:
@@ -123,7 +124,8 @@ class Lockstep:
             self.journal.add("actions", [self.journal.store_described(array) for array in arrays])
 
     def note_call(self, function: Checked) -> None:
-        """Distinguish update from rollout: an update trains, or is called once in many environment steps.
+        """Distinguish updates from rollouts: an update trains, or is called rarely, with many environment steps
+        between.
 
         Calls before the first environment step belong to the rollout.
         """
@@ -145,7 +147,7 @@ class Lockstep:
         module.CudaGraphModule = graph_checked  # type: ignore[attr-defined]
 
     def check(self, name: str | None, function: Any, make_fast: Callable[[Any], Any], warmup: int) -> Checked:
-        """Make `function` fast, with checks; a function that is already checked keeps its eager form."""
+        """Make `function` fast, with checks; the eager form of a function that is already checked stays the same."""
         if isinstance(function, Checked):
             self._functions.remove(function)
             fast, eager, warmup = make_fast(function.fast), function.eager, max(warmup, function.warmup)
@@ -171,25 +173,25 @@ class Checked:
         self.warmup = warmup
         self.calls = 0
         self.env_steps: int | None = None
-        """Environment steps before its last call."""
+        """The environment steps before the function's last call."""
         self.trains = False
-        """Whether a compared call of it changed parameters."""
+        """Whether a compared call of the function changed parameters."""
         self._mode = mode
         self._held = HeldOutputs()
         self._samples_only = False
         self._iteration = -1
-        """The iteration of its last call."""
+        """The iteration of the function's last call."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.fast, name)
 
     def __get__(self, owner: object, _: type | None = None) -> Any:
-        """Bind it like the function it replaces, if that is a method of a class."""
+        """Bind the function to an object, if it replaces a method of a class."""
         return self if owner is None else MethodType(self, owner)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the fast function, and on sampled calls also the eager one."""
-        if torch.compiler.is_compiling() or _is_captured():  # part of another function, which is compared itself
+        if torch.compiler.is_compiling() or _is_captured():  # part of another function, which is itself compared
             return self.fast(*args, **kwargs)
         if self._mode.inside_reference:
             return self.eager(*args, **kwargs)
@@ -256,7 +258,7 @@ def _differences(
         if start.is_floating_point():
             grain = torch.finfo(start.dtype).eps * start.abs().max().item()
             change, expected_change = (side.tensors[name] - start for side in (after, left))
-            step = expected_change.abs().max()  # rounding makes neither a longer one nor NaN
+            step = expected_change.abs().max()  # rounding makes neither a longer step nor NaN
             noise = _cancelled(name, ours, theirs) & (change.abs() <= step)
             change, expected_change = (torch.where(noise, 0.0, c) for c in (change, expected_change))
             found += [("parameter change", e) for e in errors(change, expected_change, name, grain=grain)]
@@ -270,10 +272,10 @@ def _differences(
 
 
 def _cancelled(name: str, ours: Mapping[str, torch.Tensor], theirs: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """The elements of a parameter whose gradients have cancelled to rounding noise, of which Adam makes full steps.
+    """The elements of a parameter whose gradients have cancelled to rounding noise, from which Adam makes full steps.
 
-    There, on both sides, the optimizer's running mean is negligible relative to the parameter's other elements. If it
-    is zero on both sides, no step is made: the gradients were always zero, without any rounding.
+    There, on both sides, the optimizer's running mean is negligible relative to the parameter's other elements. If the
+    mean is zero on both sides, no step is made: the gradients were always zero, without rounding.
     """
     found = torch.tensor(False)
     for key, share in ROUNDING.items():
@@ -287,10 +289,10 @@ def _cancelled(name: str, ours: Mapping[str, torch.Tensor], theirs: Mapping[str,
 def _differences_of_all(
     state: State, before: Snapshot, after: Snapshot, left: Snapshot, result: Any, expected: Any
 ) -> list[tuple[str, Error]]:
-    """The same in lower precision, for all parameters together, and for all optimizer state entries of the same name.
+    """The differences in lower precision: for all parameters together, and for all optimizer state with one name.
 
-    The gradient of a single bias may be a sum that nearly cancels, so that little but rounding is left. Rounding also
-    moves a few samples of a minibatch out of the clipping range, which changes their share by hundredths: so outputs
+    The gradient of a single bias may be a sum that nearly cancels, so that little but rounding remains. Rounding also
+    moves a few samples of a minibatch out of the clipping range, which changes their share by hundredths; so outputs
     count as at least 1.
     """
     found = [("output", e) for e in errors(result, expected, "output", small=1.0)]

@@ -31,9 +31,9 @@ class OptimizerRecorder:
         register_optimizer_step_post_hook(lambda optimizer, args, kwargs: self.record(optimizer))
 
     def _digests_of_others(self) -> dict[str, str]:
-        """Digests of the parameters and buffers that no optimizer's networks hold, such as target networks'.
+        """Digests of parameters and buffers of networks that no optimizer holds, such as target networks.
 
-        They have no names common to two runs, so those of the same class and attribute are sorted.
+        Two runs have no common names for them, so those with the same class and attribute are sorted.
         """
         if self._apart is None:
             gc.collect()  # networks that are no longer used must not count

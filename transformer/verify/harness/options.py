@@ -38,7 +38,7 @@ class ParsedOptions:
         return {name: o.value for name, o in self.found.items() if type(o.value) is int and o.value > 0}
 
     def install(self) -> None:
-        """Observe what these parsers return; tyro is not imported here."""
+        """Observe what these parsers return, without importing tyro."""
         real = argparse.ArgumentParser.parse_known_args
         found = self.found
 

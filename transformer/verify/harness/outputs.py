@@ -1,6 +1,6 @@
 """Detects outputs that the script still holds and a later call overwrites.
 
-A CUDA graph writes its results to the same memory at each replay; a script that keeps one without copying it then
+A CUDA graph writes its results to the same memory at each replay. A script that keeps a result without copying it then
 holds the values of a later step.
 """
 
@@ -31,13 +31,13 @@ class HeldOutputs:
         self._held: list[_Held] = []
 
     def hand_out(self, call: int, result: Any) -> Any:
-        """The result with each tensor replaced by one that shares its memory and whose lifetime can be watched."""
+        """The result, with each tensor replaced by one with the same memory whose lifetime can be watched."""
         return map_tensors(lambda t: self._watch(call, t), result)
 
     def overwritten(self, call: int) -> Iterator[int]:
         """Earlier calls whose outputs have changed although the script did not write to them.
 
-        Looks two calls back: the previous output may still be held by the variable to which this one is assigned.
+        Only outputs from at least two calls ago count: the variable for this output may still hold the previous one.
         """
         due = [held for held in self._held if held.call <= call - 2]
         self._held = [held for held in self._held if held.call > call - 2]

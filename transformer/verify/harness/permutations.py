@@ -1,4 +1,4 @@
-"""One private stream of permutations, which replaces those that scripts shuffle their minibatches with.
+"""A private stream of permutations, which replaces those that scripts shuffle their minibatches with.
 
 The original shuffles an index array with numpy, and the converted script calls `torch.randperm`; when they ask for the
 k-th permutation of n, both get the same. The generators of torch, numpy and Python are neither read nor advanced.
@@ -17,7 +17,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Permutations:
-    """Permutations determined by the rank of the process, n, and the number served before for that n."""
+    """Permutations determined by the rank of the process, by n, and by the number served before for this n."""
 
     def __init__(self, rank: int = 0) -> None:
         self._rank = rank
@@ -37,7 +37,7 @@ class Permutations:
         return permutation
 
     def install(self) -> None:
-        """Serve shuffles of indices by numpy, torch and Python from this stream; all others stay unchanged."""
+        """Serve shuffles of indices by numpy, torch and Python from this stream; other shuffles stay unchanged."""
         self._install_numpy()
         self._install_generator()
         self._install_torch()

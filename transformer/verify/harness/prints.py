@@ -42,7 +42,7 @@ class PrintRecorder(io.TextIOBase):
         self._real.flush()
 
     def fileno(self) -> int:
-        """The real output's descriptor; what is written there is not recorded."""
+        """The real output's file descriptor; writes to it are not recorded."""
         return self._real.fileno()
 
     @property
@@ -52,7 +52,7 @@ class PrintRecorder(io.TextIOBase):
 
     @property
     def buffer(self) -> io.BufferedIOBase:
-        """The real output's bytes; what is written there is not recorded."""
+        """The real output's byte stream; writes to it are not recorded."""
         return self._real.buffer  # type: ignore[return-value]
 
     def isatty(self) -> bool:

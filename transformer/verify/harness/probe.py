@@ -1,4 +1,4 @@
-"""Determines from a script's first iteration how long it would train, and which of its options controls that.
+"""Determines from a script's first iteration how long the script would train, and which option controls that.
 
 Nothing is assumed about names: the training loop is the one around both an environment step and an optimizer step;
 the option is the one whose value gives that loop's length.
@@ -26,9 +26,9 @@ from .options import ParsedOptions
 from .tensors import Array
 
 STEPS_LIMIT = 100_000
-"""The number of environment steps without an optimizer step after which the search is given up."""
+"""The search is given up after this many environment steps without an optimizer step."""
 FAR = 130
-"""As many environment steps between two updates, or more, are a rollout, though one loop may do both."""
+"""At least this many environment steps between two updates are a rollout, even if one loop makes both."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class _Stepwise:
     """What was found at the first optimizer step, in a loop that also steps the environment."""
 
     place: tuple[CodeType, int]
-    """The code and line of the environment's step; an evaluation has another."""
+    """The code and line of the environment's step; that of an evaluation is another."""
     found: tuple[Any, ...]
 
 
@@ -90,14 +90,14 @@ class Probe:
         return frame.f_code, line
 
     def _end(self) -> None:
-        """Record the result and end the run; where a loop of steps makes updates, look how many steps lie between."""
+        """Record the result and end the run; if a loop over steps updates, first count the steps between updates."""
         if self._first is not None:
             if self._apart:
                 raise EnoughIterations
             return  # of the same update
         here, stepping = (dict(self._loops_around(places)) for places in (self._frames(), self._stepped_at))
         training = [planned for place, planned in stepping.items() if place in here]
-        stepwise = next(iter(stepping), None) in here  # the same loop also steps optimizers
+        stepwise = next(iter(stepping), None) in here  # the same loop steps optimizers too
         # In a loop over episodes, shorter ones leave as many, and fewer ones are no number of iterations
         counting = training[0] if len(training) == 1 else None
         found = iter(()) if counting is None else self._matches(counting, stepwise)
@@ -131,7 +131,7 @@ class Probe:
                     yield option, unit, planned.end
 
     def _frames(self) -> Iterator[tuple[FrameType, int]]:
-        """The frames of the script and of its modules that are running, innermost first, and their lines."""
+        """The running frames of the script and its modules, innermost first, with their lines."""
         frame: FrameType | None = sys._getframe()
         while frame is not None:
             if HOOKS_NAME in frame.f_globals:

@@ -11,7 +11,7 @@ import torch
 
 
 def seed_all(rank: int = 0) -> None:
-    """Put every global generator into a fixed state; this only affects scripts that do not seed it.
+    """Put every global generator into a fixed state; this only affects scripts that do not seed them.
 
     Processes of one launch start from different states, by `rank`.
     """
@@ -21,7 +21,7 @@ def seed_all(rank: int = 0) -> None:
 
 
 def state_digests() -> dict[str, str]:
-    """The state of each global generator, as a digest. Draws nothing."""
+    """A digest of the state of each global generator. Draws nothing."""
     states = {
         "torch": torch.get_rng_state().numpy().tobytes(),
         "numpy": pickle.dumps(np.random.get_state(legacy=False)),

@@ -1,9 +1,9 @@
 """A process that imports what scripts import and forks itself for each run, so that runs need not wait for imports.
 
-It reads orders from standard input, one JSON object a line, and answers on standard output, a line of JSON as well:
-`{"fit": true}` once, when it is ready to fork, then `{"ended": number, "status": status}` for each run. An order is
-`{"run": number, "job": path, "work": folder, "stderr": path, "variables": {...}}`, or `{"end": number}`. When its
-standard input closes, it ends all runs and itself.
+It reads orders from standard input and writes answers to standard output, each a JSON object on a line of its own. The
+answers are `{"fit": true}` once, when it is ready to fork, then `{"ended": number, "status": status}` for each run. An
+order is `{"run": number, "job": path, "work": folder, "stderr": path, "variables": {...}}`, or `{"end": number}`. When
+standard input closes, the process ends all runs and itself.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ POLL_SECONDS = 0.02
 
 
 def serve(modules: Sequence[str]) -> str | None:
-    """Import `modules` and serve until standard input closes; returns None then, and the job's path in each fork."""
+    """Import `modules` and serve until standard input closes, then return None; in each fork, return the job's path."""
     orders, answers = os.dup(0), os.dup(1)
     empty = os.open(os.devnull, os.O_RDWR)
     os.dup2(empty, 0)
@@ -39,9 +39,9 @@ class _Server:
         self._orders = orders
         self._answers = answers
         self._pipes: dict[int, int] = {}
-        """By process, the end of a pipe that tells it, by closing, that this process is gone."""
+        """By process, the end of a pipe that closes when this process is gone."""
         self._numbers: dict[int, int] = {}
-        """The number of the run of each process."""
+        """By process, the number of its run."""
 
     def serve(self, modules: Sequence[str]) -> str | None:
         """As :func:`serve`."""
@@ -61,7 +61,7 @@ class _Server:
             self._reap()
 
     def _follow(self, order: dict[str, Any]) -> str | None:
-        """Carry out an order; returns the path of the job in the forked process."""
+        """Carry out an order; in the forked process, returns the path of the job."""
         if "end" in order:
             self._end(*(process for process, number in self._numbers.items() if number == order["end"]))
             return None
@@ -107,7 +107,7 @@ def _fit_to_fork(modules: Sequence[str]) -> bool:
     os.environ[nvml] = "1"  # torch then looks for a GPU through NVML only, which survives a fork
     here = sys.path.pop(0)  # so that modules of the harness hide none of these
     for module in modules:
-        with contextlib.suppress(Exception):  # a script that needs it will raise the error
+        with contextlib.suppress(Exception):  # a script that needs the module will raise the error
             importlib.import_module(module)
     sys.path.insert(0, here)
     del os.environ[nvml]

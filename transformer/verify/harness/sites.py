@@ -156,7 +156,7 @@ class _Router(ast.NodeTransformer):
 
 
 def _ways(name: str, node: ast.Call, operands: list[ast.expr], plain: bool) -> tuple[str, tuple[str, ...]]:
-    """The kind of site that a call is, and its possible outcomes; empty if it is not a site.
+    """The kind of a call's site and its possible outcomes; empty if the call is no site.
 
     Args:
         name: the last part of the called name.
@@ -195,6 +195,6 @@ def _bounds(name: str, node: ast.Call, operands: list[ast.expr]) -> tuple[str, .
 
 
 def _hooked(hook: str, number: int, values: list[ast.expr], place: ast.expr | ast.stmt) -> ast.Call:
-    """A call of a hook with a site's number and further values, at the position of the node it replaces."""
+    """A call of a hook with a site's number and further values, placed where the replaced node was."""
     function = ast.Subscript(ast.Name(HOOKS_NAME, ast.Load()), ast.Constant(hook), ast.Load())
     return ast.copy_location(ast.Call(function, [ast.Constant(number), *values], []), place)

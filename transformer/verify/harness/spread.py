@@ -1,4 +1,4 @@
-"""Compares how much a sampling function's results vary from call to call."""
+"""Compares how much the results of a sampling function vary from call to call."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .state import random_states, set_random_states
 from .trees import clone, named_tensors
 
 REPEATS = 64
-"""Calls with the same arguments."""
+"""The number of calls with the same arguments."""
 COLLAPSED = 0.25
 """A variation below this share of the eager function's is a collapse. By chance, the sample deviation of 64 normal
 draws falls below it less than once in 10^20 times."""

@@ -57,7 +57,7 @@ class State:
     """The live modules and optimizers of a run."""
 
     def __init__(self) -> None:
-        """Search memory for them, which takes some tens of milliseconds; later ones are not included."""
+        """Search memory for modules and optimizers, which takes some tens of milliseconds; later ones are left out."""
         self.modules, self.optimizers = live()
         self.tensors: dict[str, torch.Tensor] = {}
         self._seen: set[tuple[Any, ...]] = set()
@@ -72,7 +72,7 @@ class State:
     def _add_tensor(self, name: str, tensor: torch.Tensor) -> None:
         """Add a tensor, unless its memory is already known, under an unused name."""
         if isinstance(tensor, FakeTensor):
-            return  # a compiler's fake tensor, without values
+            return  # a compiler's fake tensor has no values
         memory = tensor.data_ptr(), tensor.shape, tensor.dtype
         if memory in self._seen:
             return

@@ -41,7 +41,7 @@ def live() -> tuple[list[torch.nn.Module], list[torch.optim.Optimizer]]:
     for thing in objects():
         kind = type(thing)  # not isinstance(): some live objects are proxies that import or compute on access
         if issubclass(kind, torch.nn.Module) and "_parameters" in vars(thing):
-            if not issubclass(kind, torch.fx.GraphModule):  # it has optimizers' state as its buffers
+            if not issubclass(kind, torch.fx.GraphModule):  # its buffers are optimizers' state
                 modules.append(thing)
         elif issubclass(kind, torch.optim.Optimizer) and "param_groups" in vars(thing):
             optimizers.append(thing)
@@ -49,11 +49,11 @@ def live() -> tuple[list[torch.nn.Module], list[torch.optim.Optimizer]]:
 
 
 def _modules_with(parameters: Iterable[torch.Tensor], modules: Sequence[torch.nn.Module]) -> list[torch.nn.Module]:
-    """The live modules that hold any of `parameters`, the one with most of them first."""
+    """The live modules that hold any of `parameters`, those that hold most of them first."""
     wanted = {id(p) for p in parameters}
     counts = ((module, sum(id(p) in wanted for p in module.parameters())) for module in modules)
     held = [(-count, type(module).__name__, module) for module, count in counts if count]
-    # of modules with equally many, gc lists the inner ones first, because they were made first
+    # gc lists inner modules first, because they were made first; for equal counts, outer ones must come first
     held.reverse()
     return [module for *_, module in sorted(held, key=lambda entry: entry[:2])]
 
@@ -63,7 +63,7 @@ def named_parameters(
 ) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
     """An optimizer's parameters by name, in its own order, and the buffers of the live modules that contain them.
 
-    Names are `Class.path.to.parameter`, so that they are the same in two runs of differently written scripts.
+    Names have the form `Class.path.to.parameter`, so that two runs of differently written scripts agree.
     """
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     names: dict[int, str] = {}

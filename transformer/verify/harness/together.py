@@ -1,7 +1,7 @@
 """Compares the evaluation of all of a rollout's rows in one call with evaluations of single steps.
 
-Under --compile, a converted script may compute values and log-probabilities in one call after the rollout. From the
-network's code it was concluded that a step's rows are the same in that call as on their own; here this is measured.
+Under --compile, a converted script may compute values and log-probabilities in one call after the rollout. The
+conversion concluded from the network's code that each step's rows are the same as on their own; this measures it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from .state import random_states, set_random_states
 from .trees import map_tensors, named_tensors
 
 FIRST = 3
-"""The number of evaluations to compare, after which only every nth is."""
+"""The number of evaluations to compare before only every nth is compared."""
 
 Steps = Sequence[torch.Tensor]
 
 
 class Together:
-    """The hook of calls `f(torch.cat([...]), x=torch.cat([...]))`, whose lists it is given."""
+    """The hook of calls `f(torch.cat([...]), x=torch.cat([...]))`; it receives the lists."""
 
     def __init__(self, journal: Journal, every: int, by_step: bool = False) -> None:
         """Compare every nth call; if `by_step`, pass the results of single steps on to the script."""
@@ -75,7 +75,7 @@ def _single(
 def _row_errors(
     result: Any, expected: Sequence[Any], chosen: Sequence[int], args: Sequence[Steps], kwargs: Mapping[str, Steps]
 ) -> Iterator[Error]:
-    """The largest distance of these steps' rows from the function's results for them alone, by tensor."""
+    """The largest distance between the rows of these steps and the function's results for them alone, by tensor."""
     sizes = [len(rows) for rows in next(iter((*args, *kwargs.values())))]
     worst: dict[str, Error] = {}
     for i, alone in zip(chosen, expected, strict=True):

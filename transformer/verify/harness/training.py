@@ -15,7 +15,7 @@ _Functions = Mapping[str, list[ast.FunctionDef]]
 
 
 def training_code(tree: ast.Module) -> set[ast.AST]:
-    """All nodes of the loops that both step an environment and run a backward pass, and of what those loops call.
+    """All nodes of the loops that both step an environment and run a backward pass, and of the code that they call.
 
     Functions and methods of the file are followed by name, for any object. Empty if there is no such loop.
     """

@@ -54,7 +54,7 @@ def _copied_arrays(tree: Any) -> Any:
 def named_values(tree: Any, name: str) -> Iterator[tuple[str, torch.Tensor]]:
     """Every tensor, numeric array and number, as a tensor with its path, including those in distributions.
 
-    Floats on the host were computed by networks in float32, and are rounded to that.
+    Floats on the host came from networks that compute in float32, so they are rounded to float32.
     """
     if isinstance(tree, (bool, int, float, np.generic, np.ndarray)):
         array = np.asarray(tree)

@@ -1,8 +1,8 @@
 """Runs a script with its flags on while nothing is compiled: everything behind the flags runs, with equal bits.
 
-`torch.compile` and `CudaGraphModule` return what they are given. If the script asks inside it whether it is compiled or
-captured, the answer is yes; torch and tensordict get the real answer. What a transform computes in another order on
-purpose is computed in the original's order for the script, so that everything after it can be compared bit by bit.
+`torch.compile` and `CudaGraphModule` return their argument. If the script asks inside that function whether it is being
+compiled or captured, the answer is yes; torch and tensordict get the real answer. What a transform reorders on purpose
+is computed in the original's order for the script, so that everything after it can be compared bit by bit.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ Function = Callable[..., Any]
 
 
 class Uncompiled:
-    """The replacements by which nothing is compiled."""
+    """The replacements that keep everything from being compiled."""
 
     def __init__(self, journal: Journal, note_step: Callable[[torch.optim.Optimizer], None]) -> None:
-        """Call `note_step` after each step of an optimizer that torch's own hooks do not see."""
+        """Call `note_step` after each optimizer step that torch's own hooks do not see."""
         self.compiling = False
         """Whether a function passed to torch.compile is running."""
         self.capturing = False
@@ -72,7 +72,7 @@ class Uncompiled:
         patch_on_import({"tensordict.nn": self._patch_tensordict})
 
     def finish(self) -> None:
-        """Record what was computed in the original's order for the script."""
+        """Record what was computed for the script in the original's order."""
         self._together.finish()
         self._steps.finish()
         self._journal.add("handed", self._handed)
@@ -116,8 +116,8 @@ class Uncompiled:
         return call
 
     def _replace_layout(self, function: Any) -> Any:
-        """Replace `to` or `contiguous` to ignore `memory_format=torch.channels_last`, with which sums have another
-        order."""
+        """Replace `to` or `contiguous` to ignore `memory_format=torch.channels_last`, which changes the order of
+        sums."""
 
         def call(*args: Any, **kwargs: Any) -> Any:
             if kwargs.get("memory_format") is torch.channels_last:
