@@ -50,7 +50,7 @@ from transformer.transforms.update import (
 )
 
 GATHERING: tuple[Transform, ...] = (dissolve.TRANSFORM, inline.TRANSFORM)
-"""The transforms that need no recognised training loop, and give scripts the form in which there is one."""
+"""The transforms that need no recognised training loop; they bring scripts into a form in which one is recognised."""
 
 ORDER: tuple[Transform, ...] = (
     *GATHERING,

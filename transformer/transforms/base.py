@@ -29,10 +29,10 @@ class Rewrite:
     notes: tuple[str, ...] = ()
     """Sentences for the reader."""
     left: tuple[str, ...] = ()
-    """What else it might have changed and left as it was, with the reasons."""
+    """The other places that it might have changed but left as they were, with the reasons."""
     warnings: tuple[Diagnostic, ...] = ()
     brief: str = ""
-    """The property that the script now has, in at most 50 characters, if the transform's own words do not fit."""
+    """The property that the script now has, in at most 50 characters; if empty, that of `TransformInfo.brief`."""
     recommended: bool = True
     """Whether a run should set the flag of this transform, if it has one."""
     headlines: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class Rewrite:
 
 
 ON_CPU = "the script names no device, and computes on the CPU"
-"""Why nothing is captured: told beside the commands."""
+"""Why nothing is captured; shown beside the commands."""
 NO_DEVICE = "the script names no device: `--target cpu` says that it trains on a CPU"
 """Why transforms for CPUs only are left out."""
 BOTH: tuple[Kind, ...] = ("on-policy", "off-policy")
@@ -51,8 +51,8 @@ ALL: tuple[Kind, ...] = (*BOTH, "update")
 class Skip(Exception):
     """Raised by a transform that leaves the script as it was.
 
-    What it changes may be there, but is not shown to be safe to change. The message is the reason shown to the user.
-    What the transform has learned or noticed anyway is kept.
+    The script may have what the transform changes, but the change is not shown to be safe. The message is the reason
+    shown to the user. What the transform has learned anyway (history, warnings, headlines) is kept.
     """
 
     kind: SkipKind = "left as it was"
@@ -70,7 +70,7 @@ class Skip(Exception):
         self.warnings = tuple(warnings)
 
     def at(self, place: str, stmts: Sequence[ast.stmt]) -> Skip:
-        """The same skip, with the place that was left as it was, unless the reason names a line of it.
+        """The same skip, with the place added to the reason, unless the reason names a line of that place.
 
         `at("the loop", [loop])` adds "(the loop on line 12)".
         """
@@ -80,22 +80,22 @@ class Skip(Exception):
         return type(self)(f"{self}{where}", self.history, self.warnings, self.headlines)
 
     def recorded(self, lines: Callable[[str], str]) -> Skip:
-        """The same skip, with its lines as `State.recorded` tells them of the state that they are of."""
+        """The same skip, with its line numbers turned into those of the original by a state's `recorded`."""
         return type(self)(lines(str(self)), self.history, self.warnings, tuple(map(lines, self.headlines)))
 
 
 class NotNeeded(Skip):
-    """Raised by a transform that has nothing to change in the script: it is not there, or already done."""
+    """Raised by a transform that has nothing to change: the script lacks what it changes, or has the change already."""
 
     kind: SkipKind = "not needed"
 
 
 def skipped(places: Sequence[Skip], otherwise: str) -> Skip:
-    """The skip of a transform that was skipped at each place: left as it was, if one of the places was.
+    """The skip of a transform that was skipped at every place: "left as it was" if one place was, else "not needed".
 
     Args:
         places: the skip at each place that the transform might have changed.
-        otherwise: why it is not needed if there are no places.
+        otherwise: the reason if there are no places.
     """
     reason = "; ".join(dict.fromkeys(map(str, places)))
     held = any(place.kind == "left as it was" for place in places)
@@ -129,7 +129,7 @@ class TransformInfo:
     headline: str = ""
     """What is not fast if the script is left as it was, if that should be shown first."""
     prepares: bool = False
-    """Whether it only prepares what others compile, and is left out if nothing is compiled."""
+    """Whether it only prepares code that others compile; it is left out if nothing is compiled."""
     regroups: str = ""
     """Arithmetic that it reorders on purpose, so that bits differ under the flags; `verify` patches the script to use
     the original's order, and compares everything else bit by bit."""
@@ -155,7 +155,7 @@ def still_left(places: Sequence[Skip]) -> tuple[str, ...]:
 
 
 def each_region(state: State, change: Callable[[State, Region], State]) -> State:
-    """The state after a change of each update region in turn; what one changes may leave fewer."""
+    """The state after a change of each update region in turn; a change may leave fewer regions."""
     place = 0
     while place < len(state.roles.phases.regions):
         state, place = change(state, state.roles.phases.regions[place]), place + 1

@@ -1,8 +1,8 @@
 """Move a region of statements into a function whose signature follows from dataflow.
 
-A name becomes a parameter if the region reads it and the training loop rebinds it; what the loop leaves alone (args,
-envs, writer, the networks) is read from the enclosing scope, as one would write it by hand. A name becomes a result if
-the region binds it and it is read afterwards, including in the next turn of the loop.
+A name becomes a parameter if the region reads it and the training loop rebinds it. Names that the loop does not rebind
+(args, envs, writer, the networks) are read from the enclosing scope, as one would write it by hand. A name becomes a
+result if the region binds it and it is read afterwards, including in the next turn of the loop.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Signature:
     unset: tuple[str, ...] = ()
     """Parameters that only the training loop sets, perhaps after the first call: see `set_first`."""
     never: tuple[str, ...] = ()
-    """Results that are set in every call or in none, as the script's arguments say; they are None in the others."""
+    """Results that, as the script's arguments decide, every call sets or none; if unset, they are returned as None."""
 
 
 def signature(
@@ -118,12 +118,12 @@ def signature(
 
 
 def _catches(tree: Tree, stmt: ast.stmt) -> int:
-    """The line of the innermost block around a statement that goes on after an exception."""
+    """The line of the innermost `try` or `with` around a statement."""
     return next(n.lineno for n in tree.ancestors(stmt) if isinstance(n, (ast.Try, ast.With)))
 
 
 def _is_set_or_never(roles: Roles, name: str, region: Sequence[ast.stmt], local: frozenset[str]) -> bool:
-    """Whether a name is bound in a region alone, there in each run or in none, as the script's arguments say."""
+    """Whether only a region binds a name, and the script's arguments decide whether it does."""
     inside = {*statements(region)}
     binding = [s for s in statements(roles.scope.body) if name in access(s).binds]
     around = (outer for s in binding if s in inside for outer in roles.tree.ancestors(s) if outer in inside)
@@ -146,12 +146,12 @@ def _begins_in_loop(roles: Roles, name: str) -> bool:
 
 
 def _asks_what_is_bound(tree: Tree) -> bool:
-    """Whether a script may tell an unbound name from a bound one, and go on."""
+    """Whether a script may test whether a name is bound, or catch the error of an unbound one."""
     return any(n.id in ("NameError", "UnboundLocalError", "locals", "globals", "dir") for n in tree.of(ast.Name))
 
 
 def only_deleted(tree: Tree, scope: Scope, region: Sequence[ast.stmt]) -> dict[str, list[ast.Name]]:
-    """Names that a region binds and that code outside does nothing with but delete, with where it does."""
+    """Names that a region binds and that code outside only deletes, each with the places that delete it."""
     inside, found = {n for stmt in region for n in walk(stmt)}, dict[str, list[ast.Name]]()
     deleted = {n.id for stmt in tree.of(ast.Delete) for n in walk(stmt) if isinstance(n, ast.Name)}
     if not deleted or _asks_what_is_bound(tree):
@@ -165,7 +165,7 @@ def only_deleted(tree: Tree, scope: Scope, region: Sequence[ast.stmt]) -> dict[s
         name: nodes
         for name, nodes in found.items()
         if name in binds and all(isinstance(n.ctx, ast.Del) for n in nodes)
-        # The comments in a statement would go with it
+        # Removing a statement would remove its comments
         if not any("#" in line for n in nodes for line in _lines(lines, tree.statement(n)))
     }
 
@@ -175,7 +175,7 @@ def _lines(lines: Sequence[str], stmt: ast.stmt) -> Sequence[str]:
 
 
 def _delete_less(tree: Tree, edits: Edits, names: Mapping[str, Sequence[ast.Name]]) -> None:
-    """Take names that are no longer bound out of the statements that delete them."""
+    """Remove names that are no longer bound from the `del` statements."""
     for stmt in dict.fromkeys(tree.statement(n) for nodes in names.values() for n in nodes):
         assert isinstance(stmt, ast.Delete)
         targets = [e for t in stmt.targets for e in (t.elts if isinstance(t, (ast.Tuple, ast.List)) else [t])]
@@ -189,15 +189,15 @@ def _delete_less(tree: Tree, edits: Edits, names: Mapping[str, Sequence[ast.Name
 
 
 def set_first(roles: Roles, edits: Edits, sig: Signature) -> None:
-    """Bind above the training loop the names that may be unset at a call; reading them unset would stop the
-    original."""
+    """Bind to None, above the training loop, the names that may be unset at a call. The original never reads them
+    unset: it would stop."""
     if sig.unset:
         comment = "# Set by the loop below, perhaps not in its first turn; functions can only take what is set"
         edits.before(roles.outermost, f"{comment}\n{' = '.join(sig.unset)} = None")
 
 
 def check_moveable(tree: Tree, region: Sequence[ast.stmt]) -> None:
-    """Check for statements that have another meaning in a function of their own.
+    """Check that no statement would mean something else in a function of its own.
 
     Raises:
         Skip: there is one.
@@ -252,10 +252,10 @@ def check_own(tree: Tree, region: Sequence[ast.stmt], own: frozenset[str], carri
         tree: the script that the region belongs to.
         region: the function's statements.
         own: its parameters and variables.
-        carried: those that are its parameters or results.
+        carried: the parameters and results among these.
 
     Raises:
-        Skip: they may not be.
+        Skip: they may not be private.
     """
     for name, line in sorted(kept_for_later(tree, region, own, carried).items(), key=lambda found: found[1]):
         raise Skip(f"line {line} makes something that may be kept and read {name} after the loop has changed it")
@@ -298,7 +298,7 @@ def extract(
         role: the wanted name.
         doc: the function's one-line docstring.
         detach: return tensors detached from the graph, which nothing may use after the backward pass.
-        above: statements of the region that stay outside, above the call; they may not depend on the others.
+        above: statements of the region that stay outside, above the call; they must not depend on the others.
 
     Raises:
         Skip: the region cannot be moved.
@@ -372,7 +372,7 @@ def _told_apart(roles: Roles, region: Sequence[ast.stmt], names: Collection[str]
 
 
 def _shown(roles: Roles, region: Sequence[ast.stmt], names: Collection[str]) -> set[str]:
-    """Names for which code outside the region may tell whether they have a graph."""
+    """Names that code outside the region reads in ways that may show whether they have a graph."""
     inside, found = {n for stmt in region for n in walk(stmt)}, set[str]()
     for read in (n for n in roles.tree.of(ast.Name) if n.id in names and n not in inside):
         ours = read.id not in found and isinstance(read.ctx, ast.Load) and roles.is_ours(read)
@@ -400,7 +400,7 @@ def _takes_values(roles: Roles, read: ast.Name) -> bool:
 
 
 def _binds_tensor(param: str, tensors: Tensors, given: Mapping[str, ast.stmt], begin: ast.stmt) -> bool:
-    """Whether a parameter is known to be a tensor: bound by a statement above the call, or before."""
+    """Whether a parameter is known to be a tensor or tensors: bound by a statement moved above the call, or before."""
     return tensors.tensor_after(param, given[param]) if param in given else tensors.tensors_before(param, begin)
 
 

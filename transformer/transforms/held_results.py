@@ -1,6 +1,6 @@
-"""The tensors in containers that a region makes and leaves behind: `parts = {"policy": policy_loss}`.
+"""Tensors in containers that a region makes and that are read after it: `parts = {"policy": policy_loss}`.
 
-A graph that is returned breaks a compiled update in two, so they are detached where they are put into the container.
+Returning a graph splits a compiled update in two, so the tensors are detached where they are put into the container.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from transformer.values.tensors import Tensors
 
 
 def detach_held(roles: Roles, edits: Edits, region: Sequence[ast.stmt], names: Collection[str]) -> None:
-    """Detach what a region puts into the containers of these names, where nothing could tell.
+    """Detach the tensors that a region puts into the containers of these names, if nothing can notice.
 
-    The region only makes and fills such a container, and what is outside asks for values alone.
+    The region only makes and fills such a container, and code outside uses only the values of the tensors.
     """
     tensors, recorded = roles.get(Tensors), roles.get(Recorded)
     for name in names:
@@ -37,13 +37,13 @@ def detach_held(roles: Roles, edits: Edits, region: Sequence[ast.stmt], names: C
 
 
 def are_detached(tree: Tree, body: Sequence[ast.stmt], name: str) -> bool:
-    """Whether a function makes a container under a name, puts into it only what has no graph, and returns it."""
+    """Whether a function makes a container under a name, and puts only values without a graph into it."""
     put = _put([s for s in body if not isinstance(s, ast.Return)], name)
     return bool(put) and all(calls_method(v, *NO_GRAPH) or without_gradients(tree, v) for v in put)
 
 
 def _put(region: Sequence[ast.stmt], name: str) -> list[ast.expr]:
-    """What a region puts into a container that it makes under a name; none if it uses the container otherwise."""
+    """The values that a region puts into a container that it makes; empty if it also uses the container otherwise."""
     found: list[ast.expr] = []
     known: set[ast.Name] = set()
     for stmt in statements(region):
@@ -64,14 +64,14 @@ def _put(region: Sequence[ast.stmt], name: str) -> list[ast.expr]:
 
 
 def _displayed(value: ast.expr) -> list[ast.expr] | None:
-    """What a dictionary, list or tuple that is written out holds; None for anything else."""
+    """The elements of a dictionary, list or tuple display; None for anything else."""
     if isinstance(value, ast.Dict):
         return value.values
     return value.elts if isinstance(value, (ast.List, ast.Tuple)) else None
 
 
 def _told_apart(roles: Roles, region: Sequence[ast.stmt], put: Sequence[ast.expr]) -> bool:
-    """Whether code outside a region compares what is put by identity, or may: `x in parts`."""
+    """Whether code outside a region may compare one of these values by identity: `x in parts`."""
     world, inside = roles.get(World), {n for stmt in region for n in walk(stmt)}
     things = {t for value in put for t in world.of(value)}
     asked = (

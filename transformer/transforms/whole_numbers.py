@@ -1,4 +1,4 @@
-"""Whether a number may be an int or a bool, which print as `1` and `True`, where a float prints as `1.0`."""
+"""Whether a number may be an int or a bool: these print as `1` and `True`, a float as `1.0`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from transformer.syntax.tree import Tree
 
 
 def may_be_whole(tree: Tree, value: ast.AST) -> bool:
-    """Whether a number is not shown to be a float, by the file alone."""
+    """Whether the file does not show that a number is a float."""
     return _may_be(tree, value, set())
 
 
@@ -60,11 +60,11 @@ def _may_be(tree: Tree, value: ast.AST, seen: set[object]) -> bool:
         types = names_in(declared_types(tree, value.attr))
         return not types.isdisjoint(("int", "bool")) or _any_may_be(tree, defaults, seen)
     bound = [*bound_to(tree, value, own=True)]
-    if isinstance(value, ast.Attribute):  # a field of a class, and what a constructor is given for it
+    if isinstance(value, ast.Attribute):  # a class's field, and the arguments of constructors for it
         fields = (s for cls in tree.of(ast.ClassDef) for s in cls.body if isinstance(s, (ast.Assign, ast.AnnAssign)))
         bound += [s.value for s in fields if value.attr in access(s).binds]
         bound += [k.value for k in tree.of(ast.keyword) if k.arg == value.attr]
-    return not bound or None in bound or _any_may_be(tree, bound, seen)  # a loop's variable, or another file's
+    return not bound or None in bound or _any_may_be(tree, bound, seen)  # None: a loop's variable, or another file's
 
 
 def _is_float_of_math(tree: Tree, node: ast.expr) -> bool:

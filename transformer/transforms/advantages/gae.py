@@ -61,7 +61,7 @@ def apply(state: State) -> Rewrite:
 
 
 def _widen(roles: Roles, block: list[ast.stmt], first: int, last: int) -> tuple[int, int]:
-    """Include the tensors computed just above for the loop only, and sums of its results just below."""
+    """Include the numbers and tensors that are computed for the loop just above it, and the sums just below it."""
     tensors = roles.get(Tensors)
     lowest = block.index(roles.phases.collect) + 1
     while first > lowest:

@@ -67,7 +67,7 @@ COPIES = names("tensor", memory="shared") | names("tensor", memory="number", wai
 PURE = methods(rows=("element", "broadcast")) - {*MOVES}
 """Methods that compute a tensor of the same or a larger shape, without side effects."""
 OF_ALL_ELEMENTS = (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp)
-"""Expressions that do the same for a row and for one with a leading dimension."""
+"""Expressions that do the same for a row with and without a leading dimension."""
 
 
 def apply(state: State) -> Rewrite:
@@ -141,16 +141,16 @@ class Hoist:
             if not self._is_field(s)
             for name in access(s).binds
         }
-        """Names of methods and class attributes: an attribute of such a name may be a different number each time."""
+        """Names of methods and class attributes: an attribute of such a name may be computed, and differ each time."""
         self.world = roles.get(World)
         ranks = {rank for s in loop.body for n in ast.walk(s) if isinstance(n, ast.Subscript)
                  if isinstance(n.ctx, ast.Store) and (rank := self.shapes.rank(n.value)) is not None}  # fmt: skip
         self.rank = ranks.pop() if len(ranks) == 1 else 2
-        """The rank of the arrays over time. All have the same, so they broadcast at one step as they do for all."""
+        """The rank of the arrays over time, which is the same for all: they broadcast at one step as at all steps."""
         self.whole: set[str] = set()
         """Names whose values for all steps are computed before the loop."""
         self.other_shape = False
-        """Whether a choice at the last step may have another shape than a row: then so may all that is computed."""
+        """Whether the value chosen at the last step, and what is computed from it, may not have the shape of a row."""
         self.obstacle: str | None = None
         """Why a choice at the last step has to stay in the loop."""
         self.boundary = self._boundary()
@@ -228,7 +228,7 @@ class Hoist:
         return None
 
     def _recurrent(self) -> set[str]:
-        """Names for which the branch chooses the next step's result, which the loop computes itself."""
+        """Names for which the branch chooses a result of the next step, which the loop itself computes."""
         if not self.boundary:
             return set()
         names = set(self.boundary.inner)
@@ -268,7 +268,7 @@ class Hoist:
         """Check that the computations have the same bits for any memory layout of their operands.
 
         Raises:
-            Skip: one may not, whether it stays in the loop or would leave it.
+            Skip: one may not, in the loop or hoisted out of it.
         """
         for node in (n for s in self.loop.body for n in ast.walk(s)):
             of_step = any(isinstance(n, ast.Subscript) for n in ast.walk(node)) or names_in([node]) & self.bound
@@ -304,7 +304,7 @@ class Hoist:
         )
 
     def _is_settled(self, stmt: ast.stmt, body: Sequence[ast.stmt]) -> bool:
-        """Whether a name bound by a statement keeps its value for the turn, and is not needed from the turn before."""
+        """Whether only this statement binds its name in a turn, and nothing above it reads the previous value."""
         (name,) = (n.id for n in ast.walk(stmt) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
         above = body[: body.index(stmt) + 1]
         return sum(_stores(s, name) for s in body) == 1 and not any(_reads(s, name) for s in above)
@@ -456,15 +456,15 @@ class Hoist:
         return f"torch.cat([{self.tree.splice(inner, edits)}, {whole}])"
 
     def _seen_shape(self, left: Sequence[ast.stmt]) -> ast.stmt | ast.expr | None:
-        """What in the statements that stay may see whether a value has the shape `(n,)` of a row, or `(1, n)`.
+        """The first part of the remaining statements that may distinguish the shapes `(n,)`, a row's, and `(1, n)`.
 
-        Operations on all elements do not, and what is stored in a tensor's row has its shape.
+        Operations on all elements do not. A value that is stored in a tensor's row takes the shape of the row.
         """
         computed = self._computed_from_choices()
         for stmt in (stmt for stmt in left if names_in([stmt]) & computed):
             targets = stmt.targets if isinstance(stmt, ast.Assign) else []
             if not targets or not all(isinstance(target, (ast.Name, ast.Subscript)) for target in targets):
-                return stmt  # it works in place, or unpacks
+                return stmt  # an operation in place, or an unpacking
             for node in walk(stmt):
                 if isinstance(node, ast.expr) and self._sees_shape(node, computed):
                     return node
@@ -486,7 +486,7 @@ class Hoist:
             found |= new
 
     def _sees_shape(self, node: ast.expr, computed: set[str]) -> bool:
-        """Whether an expression does so, given the names of such values."""
+        """Whether an expression may distinguish them; `computed` are the names of values that may have either shape."""
         if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
             is_tensor = self.tensors.tensor(node.value) or self.world.are_tensors(self.world.of(node.value))
             return not is_tensor  # a list keeps what it is given
@@ -499,7 +499,7 @@ class Hoist:
         return not isinstance(node, ast.Call) or not self._any_shape(node)
 
     def _any_shape(self, call: ast.Call) -> bool:
-        """Whether a call does the same for `(n,)` and `(1, n)`, but for the shape of its result."""
+        """Whether a call does the same for `(n,)` and `(1, n)`, except for the shape of its result."""
         if not self._copies(call) or isinstance(call.func, ast.Name):
             return True
         method = call.func.attr if isinstance(call.func, ast.Attribute) else ""

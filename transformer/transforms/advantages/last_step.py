@@ -100,7 +100,7 @@ def _check_loop(roles: Roles, loop: ast.For, count: ast.expr) -> None:
     """Check that only the loop sets the index and the number of steps, and nothing leaves it.
 
     Raises:
-        Skip: it is not so.
+        Skip: something else sets one, or a statement leaves the loop.
     """
     index = ast.unparse(loop.target)
     changed = roles.changed_by_training(count)

@@ -12,7 +12,7 @@ WITH_ARRAYS = "the advantages are computed with numbers of numpy or Python, and 
 
 
 def tests_for_last_step(test: ast.expr, index: str, count: ast.expr, shapes: Shapes) -> bool | None:
-    """True if a test holds only at the last of `count` steps, False if at all others, None if it is another test."""
+    """True if a test holds only at the last of `count` steps, False if only at the others, None for any other test."""
     if not isinstance(test, ast.Compare) or len(test.ops) != 1:
         return None
     left, right, steps = test.left, test.comparators[0], shapes.spelled(count)

@@ -1,4 +1,4 @@
-"""Whether a script computes with all of its options at once, so that one more would change what it computes."""
+"""Whether a script computes with all of its options at once: then one more option would change the results."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from transformer.values.reports import is_in_report
 
 AS_MAPPING = ("dataclasses.asdict", "copy.copy", "copy.deepcopy")
 ONE_OF_THEM = lookups(of="builtin", finds="attributes")
-"""Builtins that take one option by its name."""
+"""Builtins that access one option by its name."""
 
 
 def computed_with(tree: Tree) -> ast.expr | None:
-    """Where all options may be computed with: `hash(str(args))`, `len(vars(args))`, `run(**vars(args))`.
+    """Where a script may compute with all options: `hash(str(args))`, `len(vars(args))`, `run(**vars(args))`.
 
-    Known not to be that: what is logged, what is given to code of this file (whose uses are asked themselves), one
-    option by its name, what is kept in a dictionary, what is given to a call of which nothing is used, and what
-    becomes a value that is only logged.
+    These uses are known to be harmless: logging; passing options to code of this file, whose own uses are examined
+    too; reading one option by its name; keeping them in a dictionary; a call whose result is not used; and computing a
+    value that is only logged.
     """
     return next((node for node in _options(tree) if not _is_kept_or_told(tree, node)), None)
 
 
 def _options(tree: Tree) -> Iterator[ast.expr]:
-    """The expressions that are all options, as an object or as a mapping."""
+    """The expressions whose value is all options, as an object or as a mapping."""
     known: dict[tuple[str, Scope], bool] = {}
     nodes: list[ast.Name | ast.Attribute] = [*tree.of(ast.Name), *tree.of(ast.Attribute)]
     for node in nodes:
@@ -44,7 +44,7 @@ def _options(tree: Tree) -> Iterator[ast.expr]:
 
 
 def _as_mapping(tree: Tree, node: ast.expr) -> ast.expr:
-    """The call around options that makes a mapping, or another object, of the same: `vars(args)`."""
+    """The outermost call around options that turns them into a mapping or another object: `vars(args)`."""
     user = tree.parents[node]
     if isinstance(user, ast.Call) and node in user.args:
         if tree.names.builtin(user.func) in ("vars", "dict") or tree.calls(user, *AS_MAPPING):
@@ -75,7 +75,7 @@ def _is_kept_or_told(tree: Tree, node: ast.expr) -> bool:
 
 
 def _is_told(tree: Tree, node: ast.expr, seen: frozenset[str] = frozenset()) -> bool:
-    """Whether an expression is a part of what is logged, or of a value that is only logged."""
+    """Whether an expression is part of a logged value, or of a variable's value that is only logged."""
     if is_in_report(tree, node):
         return True
     stmt = tree.statement(node)

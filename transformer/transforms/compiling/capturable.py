@@ -1,4 +1,4 @@
-"""Let the steps of optimizers be held by a CUDA graph, under its flag."""
+"""Make optimizers' steps capturable in a CUDA graph, under its flag."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from transformer.transforms.base import Skip
 
 
 def sets_up_rates(tree: Tree, stmt: ast.stmt, flag: str, optimizer: str | None = None) -> bool:
-    """Whether a statement is what `tensor-lr` has put under a flag, for this optimizer or any."""
+    """Whether a statement is the block that `tensor-lr` puts under a flag, for this optimizer or any."""
     if not isinstance(stmt, ast.If) or tree.text(stmt.test) != flag:
         return False
     loops = [s for s in stmt.body if isinstance(s, ast.For)]
@@ -28,7 +28,7 @@ NOTHING = Capturable(argument=False, rate=False, loads=0)
 
 
 def make_capturable(state: State, edits: Edits, flag: str, *, steps: bool) -> None:
-    """Under --cudagraphs, keep rates in tensors; if graphs hold `steps`, on the device, with the counts of steps.
+    """Under --cudagraphs, keep rates in tensors; if graphs contain `steps`, keep rates and step counts on the device.
 
     Raises:
         Skip: it is not known where a checkpoint's state is loaded.

@@ -79,9 +79,6 @@ INFO = TransformInfo(
     ),
 )
 
-"""Modules whose functions draw no arrays from numpy's generator, except numpy.random's."""
-
-
 HELP = {
     "compile policy and update with torch.compile": "compile {} with torch.compile",
     "if toggled, the policy and the update are compiled with": "if toggled, {} is compiled with",
@@ -133,7 +130,7 @@ def apply(state: State) -> Rewrite:
     elif rates is not None and checks:
         edits.after(rates.body[-1], render("unchecked"))
     network = (facts.policy_target or "").partition(".")[0]
-    # Several processes must agree to stop, and a loop whose turns are steps would check in each turn
+    # Several processes would have to agree to stop; a loop whose turns are steps would check in each step
     per_rollout = roles.kind == "on-policy" and not facts.in_turns and "distribute" not in facts.asked.transforms
     if computing is None and checks and per_rollout and network in roles.modules:
         acts = _first_acting(roles)
@@ -152,13 +149,13 @@ def apply(state: State) -> Rewrite:
         edits.before(first, render("present_rates", present_rates=present), gap=1 if first.col_offset else 2)
     acting = facts.act or facts.policy
     once = bool(acting) and trains_once(roles)
-    known = once and _policy_is_known(roles)  # another training has another network
+    known = once and _policy_is_known(roles)  # a second training would have another network
     again = acting is not None and "." in acting and not once
     if again:
         add_imports(tree.root, edits, "import inspect")
     code = render(
         "compile",
-        policy=acting,  # called in each step; the other is called once per rollout
+        policy=acting,  # called in each step; `facts.policy` may be called only once per rollout
         steady=known and _policy_is_steady(roles),
         functions=functions,
         kept=kept,
@@ -197,7 +194,7 @@ def apply(state: State) -> Rewrite:
 
 
 def _first_acting(roles: Roles) -> ast.stmt:
-    """The first statement of the training loop that chooses actions; what stands above it may repair a network."""
+    """The first statement of the training loop that chooses actions; statements above it may repair a network."""
     facts, body = roles.history, roles.outermost.body
     names = {name for name in (facts.act, facts.policy, facts.policy_target) if name}
     acting = (s for s in body if any(isinstance(n, ast.Call) and unparse(n.func) in names for n in roles.reached([s])))
@@ -210,7 +207,7 @@ def stays_eager(roles: Roles, update: ast.FunctionDef, passes: int) -> str | Non
     Args:
         roles: the script.
         update: the function.
-        passes: how often it runs backward(), unless that is in one graph.
+        passes: how often it runs backward(); 1 if one graph contains all of its passes.
     """
     anew = "would cause a recompilation"
     if (number := counted(roles, update)) is not None:
@@ -242,7 +239,7 @@ def stays_eager(roles: Roles, update: ast.FunctionDef, passes: int) -> str | Non
         return f"line {scalar.lineno} trains a number in float64, of which compiled code has no gradient; use float32"
     if (tying := roles.history.tied) is not None:
         return f"{tying} may give a network a part that it has, and no guard notices; do so before training"
-    if (missed := unreached(roles, update, computed_back)) is not None:  # what one-graph has traced, it has checked
+    if (missed := unreached(roles, update, computed_back)) is not None:  # one-graph has checked what it has traced
         return f"{missed.why}, and compiled code makes zeros of a missing gradient; {missed.advice}"
     if passes > 1:
         several = len({unparse(receiver(n)) for n in walk(update) if roles.is_step(n)}) > 1
@@ -261,7 +258,7 @@ def _step(roles: Roles) -> str:
 
 
 def _replaced(roles: Roles) -> str | None:
-    """Where training replaces a function of the file, which compiled code would not notice."""
+    """Why compiled code may miss that training replaces a function; None if training replaces none."""
     changes, tree = roles.get(Changes), roles.tree
     defined = {f.name for f in tree.of(ast.FunctionDef)} - {"__init__"}
     for name in sorted({*changes.stored, *changes.bound} & defined):
@@ -317,7 +314,7 @@ def _keeps_graph(function: ast.FunctionDef) -> bool:
 
 
 def _grown(function: ast.FunctionDef) -> tuple[int, str] | None:
-    """A list, or one in a dictionary, that a function lengthens but does not make, with the line."""
+    """A list that a function lengthens but does not make, perhaps in a dictionary, with the line."""
     made = {n for s in statements(function.body) if isinstance(s, ast.Assign) for n in access(s).binds}
     for node in walk(function):
         if isinstance(node, ast.AugAssign) and isinstance(node.value, (ast.List, ast.ListComp)):
@@ -347,7 +344,7 @@ def _given_list(roles: Roles, function: ast.FunctionDef) -> str | None:
             return name
         if any(isinstance(b, ast.For) and makes_sampler(tree, b.iter, "BatchSampler") for b in bindings):
             return name
-        if any(b is not None and makes_lists(tree, b) for b in bindings):  # any two steps may share a tensor
+        if any(b is not None and makes_lists(tree, b) for b in bindings):  # two of its elements may be one tensor
             return name
         if not any(isinstance(v, ast.List) for v in values):
             continue
@@ -379,7 +376,7 @@ def _listed(roles: Roles, function: ast.FunctionDef) -> ast.expr | None:
 
 
 def _trained_in_float64(roles: Roles, update: ast.FunctionDef) -> ast.Call | None:
-    """What makes a tensor without dimensions, perhaps in float64, that an optimizer trains and an update uses.
+    """The call that makes a zero-dimensional tensor, perhaps float64, that an optimizer trains and an update uses.
 
     torch.compile treats such a tensor as a Python number: observed with torch 2.13.
     """
@@ -396,7 +393,7 @@ def _trained_in_float64(roles: Roles, update: ast.FunctionDef) -> ast.Call | Non
 
 
 def _is_float32(tree: Tree, call: ast.Call) -> bool:
-    """Whether a tensor has dimensions, or is known to be float32: by its dtype, or by the literal it is made from."""
+    """Whether a call names the dtype float32 or, naming none, makes its tensor from a literal, list or tuple."""
     dtype = next((tree.qualified(k.value) for k in call.keywords if k.arg == "dtype"), "")
     if dtype:
         return dtype in ("torch.float32", "torch.float")
@@ -425,7 +422,7 @@ def _by_rows(roles: Roles, function: ast.FunctionDef) -> ast.For | None:
 
 
 def _turns_of(iterated: ast.expr) -> str:
-    """What gives a loop its number of turns, `x` for `range(len(x))` and `reversed(range(len(x)))`; "" for others."""
+    """The name whose length is a loop's number of turns: `x` in `range(len(x))`, also reversed; "" for others."""
     inner = _iterated(iterated)
     for name in ("range", "len"):
         called = isinstance(inner, ast.Call) and unparse(inner.func) == name and len(inner.args) == 1
@@ -487,8 +484,8 @@ def changed_option(roles: Roles, update: ast.FunctionDef) -> ast.expr | None:
 def _made_anew(roles: Roles, update: ast.FunctionDef) -> tuple[int, str] | None:
     """Where the training loop may make another optimizer that an update steps, with its name.
 
-    Compiled code guards on the optimizer itself. One that is made where there is none yet is made once; so is one in a
-    loop around the training loop, for each training, and one that a constructor makes.
+    Compiled code guards on the optimizer itself. These count as made once: an optimizer that a constructor makes, one
+    that is made only if there is none yet, and one that is made outside the training loop, once for each training.
     """
     training = {*roles.reached([roles.phases.loop])}
     made = [o for o in roles.optimizers if o.call in training and not _made_once(roles.tree, o)]
@@ -501,7 +498,7 @@ def _made_anew(roles: Roles, update: ast.FunctionDef) -> tuple[int, str] | None:
 
 
 def _made_once(tree: Tree, optimizer: Optimizer) -> bool:
-    """Whether an optimizer is made by a constructor, or where there is none, as under `if self.optimizer is None`."""
+    """Whether an optimizer is made by a constructor, or under a test of its name: `if self.optimizer is None`."""
     if getattr(tree.scope_of(optimizer.stmt), "name", "") == "__init__":
         return True
     word = last_written(optimizer.stmt.targets[0])
@@ -513,8 +510,8 @@ def _made_once(tree: Tree, optimizer: Optimizer) -> bool:
 def _set_option(roles: Roles, function: ast.FunctionDef) -> ast.expr | None:
     """Where a function may set options of a parameter group, except a rate that is not a tensor.
 
-    Dynamo traces optimizers as capturable. If it stores a group that traced code has changed, it stores that flag with
-    it, and such an optimizer cannot step in eager code on a CPU: after torch.compile's limit, or in another phase.
+    Dynamo traces optimizers as capturable. When it writes back a group that traced code has changed, it writes that
+    flag too. On a CPU, such an optimizer cannot step in eager code: after the recompilation limit, or in another phase.
     """
     tree = roles.tree
     asking = [f for f in tree.of(ast.FunctionDef) if _asks_groups(f)]
@@ -526,9 +523,9 @@ def _set_option(roles: Roles, function: ast.FunctionDef) -> ast.expr | None:
 
 
 def _option_set_in(tree: Tree, functions: Sequence[ast.FunctionDef]) -> ast.expr | None:
-    """Where these functions, or functions that they call and may give a group, may set an option of a group."""
+    """Where these functions, or functions that they call, may set an option of a group."""
     functions = [*functions]
-    for asks in functions:  # grows
+    for asks in functions:  # the list grows
         called = (tree.function_called(n) for n in walk(asks) if isinstance(n, ast.Call))
         functions += [f for f in called if f is not None and f not in functions]
     reached = [n for f in functions for n in walk(f)]
@@ -555,7 +552,7 @@ def _asks_groups(function: ast.FunctionDef) -> bool:
 
 
 def _compiled_nodes(roles: Roles, functions: Sequence[str]) -> Iterator[ast.AST]:
-    """The nodes of all compiled code: these functions, the code that chooses the actions, and what they may call."""
+    """The nodes of all compiled code: these functions, the code that chooses the actions, and their callees."""
     history = roles.history
     acting = [n for n in roles.tree.of(ast.FunctionDef) if n.name in (history.act, history.policy)]
     target = [ast.parse(f"{history.policy_target}()")] if history.policy_target else []  # a network's forward()
@@ -563,9 +560,9 @@ def _compiled_nodes(roles: Roles, functions: Sequence[str]) -> Iterator[ast.AST]
 
 
 def _may_draw(roles: Roles, functions: Sequence[str]) -> bool:
-    """Whether compiled code may draw arrays from numpy's generator, which Dynamo would draw from torch's.
+    """Whether compiled code may draw arrays from numpy's generator; Dynamo would draw them from torch's instead.
 
-    It does if it names the generator, and may if it calls code of another file.
+    Code may draw if it names the generator or calls code of another file.
     """
     tree = roles.tree
     for path in roles.networks:
@@ -585,7 +582,7 @@ def _may_draw(roles: Roles, functions: Sequence[str]) -> bool:
 
 
 def _policy_is_known(roles: Roles) -> bool:
-    """Whether only parameters' values of the policy's network are known to change in training."""
+    """Whether training is known to change nothing of the policy's network but the values of its parameters."""
     target = roles.history.policy_target
     return target is not None and target.partition(".")[0] not in roles.history.unsteady
 
@@ -593,7 +590,7 @@ def _policy_is_known(roles: Roles) -> bool:
 def _policy_is_steady(roles: Roles) -> bool:
     """Whether the policy reads only its tensor arguments, parameters, and what never changes.
 
-    All calls must have the same form: without guards, nothing would detect an omitted argument.
+    There must be one call: without guards, nothing would detect a call with other arguments.
     """
     calls, capture = roles.policy_calls, Capture(roles)
     once = len(calls) == 1

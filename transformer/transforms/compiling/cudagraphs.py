@@ -63,7 +63,7 @@ INFO = TransformInfo(
 IN_THE_ROLLOUT = (
     "a graph holds only a call of a network in the rollout itself: `with torch.no_grad(): action = agent.act(obs)`"
 )
-"""Why a function made of a method, or of statements, that choose the actions is not captured."""
+"""Why a function is not captured if it was made from a method, or from statements, that choose the actions."""
 CAPTURABLE = optimizers(capturable=True) | optimizers(counts=False)
 
 
@@ -102,7 +102,7 @@ def apply(state: State) -> Rewrite:
     for stmt in statements(roles.outermost.body):
         if isinstance(stmt, ast.If) and (compiled := _stops_at_nan(roles.tree, stmt, facts.flags["compile"])):
             edits.replace(stmt, roles.tree.splice(stmt, [(compiled, f"({facts.flags['compile']} or {flag})")]))
-    act = facts.act if facts.policy in captured else None  # under --compile, steps call it instead of the policy
+    act = facts.act if facts.policy in captured else None  # under --compile, steps call `act` instead of the policy
     apart = {update and update.name, act and facts.policy}
     edits.before(
         roles.outermost,
@@ -127,14 +127,14 @@ def apply(state: State) -> Rewrite:
 
 
 def _help(parts: Sequence[str]) -> dict[str, str]:
-    """What the help of the flag says if these parts are captured: what is replayed, and that it is."""
+    """The words in the help of the flag for these captured parts: as a list, and as "the policy ... are replayed"."""
     the, *others = [f"the {part}" for part in parts]
     listed = [" and ".join(filter(None, (", ".join(p[:-1]), p[-1]))) for p in (parts, [the, *others])]
     return {"replayed": listed[0], "are_replayed": f"{listed[1]} {'are' if others else 'is'} replayed"}
 
 
 def _stops_at_nan(tree: Tree, stmt: ast.If, flag: str) -> ast.expr | None:
-    """The flag in a condition that `compile` has written: whether a network's parameters are no longer finite."""
+    """The flag in the condition written by `compile` that stops the script if a network is no longer finite."""
     both = stmt.test.values if isinstance(stmt.test, ast.BoolOp) else []
     finite = len(both) == 2 and any(calls_method(n, "isfinite") for n in walk(both[1]))
     return both[0] if finite and tree.text(both[0]) == flag else None
@@ -153,7 +153,7 @@ def _named_device(tree: Tree) -> ast.Call | None:
 
 
 def _is_own_attribute(tree: Tree, node: ast.expr) -> bool:
-    """Whether this is an attribute of a method's own object: no tensor's `x.device`."""
+    """Whether this is an attribute of a method's own object, `self.device`, and not of a tensor."""
     own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
     return own and tree.class_of_self(node.value, tree.scope_of(node)) is not None  # type: ignore[attr-defined]
 
@@ -196,10 +196,10 @@ def _obstacles(roles: Roles, even: str | None) -> dict[str, str | None]:
 
 
 def _against_region(roles: Roles, function: Function, captured: Sequence[str]) -> str | None:
-    """Why an update from stored steps cannot be captured, whatever it computes.
+    """Why an update of an off-policy loop cannot be captured, whatever it computes.
 
-    If each call clears, computes and uses its gradients in this order, no graph reads what another has left in its own
-    memory.
+    Each call must clear, compute and use its gradients in this order. Then no graph reads gradients that another graph
+    has left in its own memory.
     """
     facts = roles.history
     if not facts.traced:
@@ -234,7 +234,7 @@ def _against_policy(roles: Roles, capture: Capture) -> str | None:
 
 
 def _evenness(roles: Roles) -> str | None:
-    """The condition under which all minibatches of update() have one size, empty if they do; None if not known."""
+    """The condition under which all minibatches of update() have one size; "" if they always do, None if not known."""
     update = roles.history.functions.get("update")
     if update is None or roles.kind == "off-policy":
         return ""

@@ -48,11 +48,11 @@ PLAIN = frozenset(
     "prog usage description epilog formatter_class add_help allow_abbrev conflict_handler fromfile_prefix_chars "
     "exit_on_error".split()
 )
-"""Arguments of `argparse.ArgumentParser` that change nothing about a flag."""
+"""Arguments of `argparse.ArgumentParser` that do not affect how a flag is parsed."""
 
 
 def _wanted(asked: Asked, roles: Roles) -> list[str]:
-    """The flags that later code reads; off-policy no gain is shown."""
+    """The flags to add; the speed is measured only in on-policy scripts."""
     measured = "measure" in asked.transforms and roles.kind == "on-policy"
     return ["compile", "measure_burnin"] if measured else ["compile"]
 
@@ -92,7 +92,7 @@ def apply(state: State) -> Rewrite:
 
 
 def _saved(tree: Tree) -> ast.Call | None:
-    """Where all arguments are put into something other than a log, such as a checkpoint."""
+    """Where all arguments are stored outside a log, such as in a checkpoint."""
     for call in tree.of(ast.Call):
         if len(call.args) == 1 and (tree.names.builtin(call.func) == "vars" or tree.calls(call, "dataclasses.asdict")):
             if not is_in_report(tree, call) and holds_options(tree, call.args[0], tree.scope_of(call)):
@@ -101,7 +101,7 @@ def _saved(tree: Tree) -> ast.Call | None:
 
 
 def _join(state: State, edits: Edits, wanted: Sequence[str], **said: str) -> dict[str, str] | None:
-    """Add flags to the script's own arguments; returns what reads each, or None if none are defined in a known way."""
+    """Add flags to the script's own arguments; returns the expression that reads each, or None if it cannot."""
     if computed_with(state.tree) is not None:
         return None
     definition = _dataclass(state.tree) or _argparse(state.tree)
@@ -123,7 +123,7 @@ def add_flag(state: State, edits: Edits, flag: str, **said: str) -> str | None:
         said: what its help says.
 
     Returns:
-        the expression that reads it; None if there are neither.
+        The expression that reads it; None if it can be added to neither.
     """
     tree, joined = state.tree, _join(state, edits, [flag], **said)
     if joined is not None:
@@ -141,7 +141,7 @@ def add_flag(state: State, edits: Edits, flag: str, **said: str) -> str | None:
 
 
 def reword(tree: Tree, edits: Edits, said: Mapping[str, str]) -> None:
-    """Put other words into the help of flags, in a text or in the comment beside a field."""
+    """Replace words in the help of flags: in a string, or in the comment beside a field."""
     lines = tree.code.splitlines()
     for node in tree.nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -151,7 +151,7 @@ def reword(tree: Tree, edits: Edits, said: Mapping[str, str]) -> None:
         elif isinstance(node, ast.AnnAssign) and isinstance(tree.parents[node], ast.ClassDef):
             for old, new in said.items():
                 if lines[node.lineno - 1].endswith(f"# {old}"):
-                    edits.move(node, f"{tree.text(node)}  # {new}")  # a replacement would keep the comment
+                    edits.move(node, f"{tree.text(node)}  # {new}")  # replace() would keep the old comment
 
 
 def _flag_names(wanted: Sequence[str], taken: Collection[str]) -> dict[str, str]:
@@ -162,7 +162,7 @@ def _flag_names(wanted: Sequence[str], taken: Collection[str]) -> dict[str, str]
 def _beside(tree: Tree, edits: Edits, wanted: Sequence[str], *, alone: bool) -> tuple[str, dict[str, str]]:
     """Parse the flags separately, below the imports; returns the name that holds them, and their names.
 
-    `alone`: nothing else reads the command line.
+    `alone` says that nothing else reads the command line.
     """
     taken = {str(n.value)[2:].replace("-", "_") for n in tree.nodes if _is_option(n)}
     taken |= {n.arg for n in tree.of(ast.arg)}
@@ -232,7 +232,7 @@ def _argparse(tree: Tree) -> Definition | None:
 
 
 def _is_plain_parser(tree: Tree, parser: str, made: ast.Assign) -> bool:
-    """Whether a parser puts a flag that is not given on the command line into what it returns, as False."""
+    """Whether a parser parses the command line into a new object, in which a flag that is not given is False."""
     assert isinstance(made.value, ast.Call)
     asked = {k.arg for k in made.value.keywords}
     calls = [c for c in tree.of(ast.Call) if isinstance(c.func, ast.Attribute) and c.func.attr in PARSING]
@@ -241,7 +241,7 @@ def _is_plain_parser(tree: Tree, parser: str, made: ast.Assign) -> bool:
 
 
 def _parses_command_line(given: Sequence[ast.expr], keywords: Sequence[ast.keyword]) -> bool:
-    """Whether a call may parse the command line, into a new object: it is given no arguments that are written out."""
+    """Whether a call may parse the command line into a new object: its arguments are no list that is written out."""
     named = {k.arg: k.value for k in keywords}
     args = [*given[:1], *(value for name, value in named.items() if name == "args")]
     namespace = [*given[1:2], *(value for name, value in named.items() if name == "namespace")]
@@ -249,7 +249,7 @@ def _parses_command_line(given: Sequence[ast.expr], keywords: Sequence[ast.keywo
 
 
 def _reader(roles: Roles, fields: frozenset[str]) -> str | None:
-    """The expression of the training scope from which most argument names are read; it must be the parsed arguments."""
+    """The expression in the training scope from which most arguments are read; it must hold the parsed arguments."""
     tree = roles.tree
     counts: dict[str, int] = {}
     values: dict[str, ast.expr] = {}

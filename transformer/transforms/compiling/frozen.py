@@ -1,7 +1,7 @@
 """Networks that are frozen during another network's backward pass, and unfrozen after it.
 
-`for p in critic.parameters(): p.requires_grad = False` avoids gradients that nobody uses. A compiled backward pass
-computes only those of its own optimizer, so it may omit this.
+`for p in critic.parameters(): p.requires_grad = False` avoids computing gradients that nothing uses. A compiled
+backward pass computes only the gradients of its own optimizer, so it can do without.
 """
 
 from __future__ import annotations
@@ -41,15 +41,16 @@ class _Switch:
 def harmless_switches(roles: Roles, updates: Sequence[ast.FunctionDef]) -> dict[ast.stmt, ast.FunctionDef | None]:
     """The statements that freeze or unfreeze networks with no effect but on the gradients of these networks.
 
-    A network is frozen and unfrozen in one block, or at the end of an update and after its call. If an update
-    freezes it, it is only called from there on, and no optimizer that may hold one of its parameters steps.
+    A network is frozen and unfrozen in one block, or it is frozen in an update and unfrozen after the update's call.
+    Once an update has frozen a network, the rest of the update only calls it, and steps no optimizer that may hold one
+    of its parameters.
 
     Args:
         roles: the script.
-        updates: the functions that clear, compute and step.
+        updates: the functions that clear and compute gradients and step optimizers.
 
     Returns:
-        Each statement with the update that contains it; None if it is in the loop around these.
+        Each statement with the update that contains it, or with None if it is in the training loop itself.
     """
     inside = {stmt: update for update in updates for stmt in statements(update.body)}
     places = [*statements(roles.outermost.body), *inside]
@@ -101,7 +102,7 @@ def _switch(stmt: ast.stmt) -> _Switch | None:
 def _until_thawed(
     roles: Roles, frozen: _Switch, update: ast.FunctionDef | None
 ) -> tuple[list[ast.stmt], ast.stmt | None]:
-    """What runs while a network is frozen, and the statement that unfreezes it; None if there is none."""
+    """The statements that run while a network is frozen, and the one that unfreezes it; None if there is none."""
     block = roles.tree.block(frozen.stmt)
     following = block[block.index(frozen.stmt) + 1 :]
     if update is not None and block is update.body:
@@ -118,7 +119,7 @@ def _until_thawed(
 
 
 def _stays_frozen(roles: Roles, network: str, switches: Collection[_Switch]) -> bool:
-    """Whether nothing else freezes or unfreezes a network or a part of it, or asks what is frozen."""
+    """Whether nothing else freezes or unfreezes a network or a part of it, or reads what is frozen."""
     name = network.rpartition(".")[2]
     known = {n for s in switches for n in walk(s.stmt)}
     for node in (n for n in roles.tree.nodes if n not in known):
@@ -142,9 +143,9 @@ def _only_calls(roles: Roles, network: str, code: Sequence[ast.AST]) -> bool:
                 return False
             owner = tree.parents.get(tree.scope_of(node))
             if node.attr == "parameters" and isinstance(owner, ast.ClassDef) and roles.is_module(owner):
-                return False  # the network's own method may change them in place
+                return False  # a method of the network may change its parameters in place
         if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Name) and node.id in SHOWS) or _logs(tree, node):
-            return False  # tells whether a tensor has a gradient
+            return False  # printing a tensor shows whether it has a gradient
         if isinstance(node, ast.Name) and node.id == root and not isinstance(tree.parents[node], ast.Attribute):
             return False
     return True
@@ -155,7 +156,7 @@ def _logs(tree: Tree, node: ast.AST) -> bool:
 
 
 def _is_called(tree: Tree, node: ast.Attribute) -> bool:
-    """Whether `agent.critic` is called, `agent.critic(x)`, or a method of the file is: `agent.critic.q1(x)`."""
+    """Whether `agent.critic` is called, or a method of the file is called on it: `agent.critic.q1(x)`."""
     outer = tree.parents[node]
     if isinstance(outer, ast.Attribute) and tree.methods(outer.attr):
         node, outer = outer, tree.parents[outer]

@@ -1,4 +1,4 @@
-"""Compute an LSTM that networks call step by step directly from its weights, if it is compiled for a CPU."""
+"""Compute an LSTM directly from its weights, if networks call it step by step and it is compiled for a CPU."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ INFO = TransformInfo(
 LSTM = "torch.nn.LSTM"
 (MODULE,) = holders("anything")
 USED = of_layers() | module_methods(finds="parameters")
-"""What may be read of the LSTM: setting its values in place does not change the computation."""
-"""Builtins that may be given a whole network, and do not change its modules."""
+"""Attributes of the LSTM that may be read: setting its values in place does not change the computation."""
 BUILTINS = builtin_names(gives="nothing") | ACCESS
+"""Builtins that may be given a whole network, and do not change its modules."""
 REACHES = (
     module_methods(finds="parts")
     | module_methods(sets=("anything", "parts"))
@@ -86,15 +86,15 @@ class _Steps:
 
     loop: ast.For
     lstm: str
-    """The attribute."""
+    """The attribute that holds the LSTM."""
     inputs: ast.expr
     dones: ast.expr
     state: str
     output: str
     others: frozenset[str]
-    """What the loop binds besides the state."""
+    """Names that the loop binds besides the state."""
     outputs: str
-    """The list of outputs."""
+    """The name of the list of outputs."""
 
     @property
     def kept(self) -> ast.stmt:
@@ -106,7 +106,7 @@ def apply(state: State) -> Rewrite:
     """Put a branch for compiled code around each such loop, and define the called function above the networks.
 
     Raises:
-        Skip: a network uses an LSTM in another way, or something else may change what it does.
+        Skip: a network uses an LSTM in another way, or something may change what the LSTM does.
     """
     tree, roles = state.tree, state.roles
     asked = state.history.asked.target
@@ -153,7 +153,7 @@ def _modules(tree: Tree) -> set[str]:
 
 
 def _branch(state: State, edits: Edits, steps: _Steps, name: str) -> cst.If:
-    """The branch, with the loop for the case that nothing is compiled."""
+    """The branch for compiled code, with the original loop in its `else`."""
     tree, loop = state.tree, steps.loop
     call = loop.body[-2]
     assert isinstance(call, ast.Assign) and isinstance(call.value, ast.Call)
@@ -352,7 +352,7 @@ def _check_others(tree: Tree, lstms: Collection[str]) -> None:
 
 
 def _check_reached(roles: Roles) -> None:
-    """Check that nothing reaches the networks' parts other than by name, and could change what they do.
+    """Check that nothing reaches the parts of networks other than by name, where it could change what they do.
 
     Raises:
         Skip: something may.
@@ -369,7 +369,7 @@ def _check_reached(roles: Roles) -> None:
         if made is not None and tree.classes[unparse(made.func)] in roles.network_classes:
             names |= names_in(stmt.targets)
     calls = tree.of(ast.Call)
-    while True:  # a function's parameter is one more name
+    while True:  # the parameter of a function that is passed a network is one more name for it
         handed = [(call, a) for call in calls for a in _arguments(call) if _names_itself(tree, a, names)]
         known = len(names)
         for call, _ in handed:
@@ -387,7 +387,7 @@ def _arguments(call: ast.Call) -> list[ast.expr]:
 
 
 def _names_itself(tree: Tree, value: ast.expr, names: Collection[str | None]) -> bool:
-    """Whether an argument is one of these names, or holds it; attributes and calls of it do not count."""
+    """Whether an argument is one of these names, or a display that contains one; attributes and calls do not count."""
     whole = (ast.Tuple, ast.List, ast.Set, ast.Dict, ast.Starred, ast.IfExp, ast.BoolOp)
     if isinstance(value, whole):
         return any(_names_itself(tree, n, names) for n in children(value) if isinstance(n, ast.expr))

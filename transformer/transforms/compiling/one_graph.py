@@ -104,7 +104,7 @@ def _traceable(state: State) -> Rewrite:
     hook = roles.hook(r"|\w*(backward|grad|step)_\w*")
     if hook is not None:
         raise Skip(f"line {hook.lineno} registers a hook, which the traced functions would not run")
-    # The functions chosen above the loop would not change with it, and they do what torch's own do
+    # The traced functions are chosen once, above the loop: they would neither call nor notice a replaced method
     if (other := replaced_in_torch(roles, tree.nodes, ORDER) or reclassed(roles)) is not None:
         raise Skip(f"line {other.lineno} may replace a method of an optimizer or a tensor")
     updates = {tree.definition(name): name for name in (*state.history.all_updates, *_further(roles))}
@@ -134,7 +134,7 @@ def _traceable(state: State) -> Rewrite:
     }
     if any(len(found) > 1 for found in by_update.values()) and (drawn := _drawn(roles, list(by_update))) is not None:
         raise Skip(f"line {drawn.lineno} calls {ast.unparse(drawn.func)}(), where the graph would end")
-    if sum(len(one.backwards) for one in passes) > len(by_update):  # then graphs are retained
+    if sum(len(one.backwards) for one in passes) > len(by_update):  # an update has several passes: it retains graphs
         for definition, found in by_update.items():
             if (held := _ends_below(roles, definition, found)) is not None:
                 raise Skip(
@@ -173,7 +173,7 @@ def _traceable(state: State) -> Rewrite:
     only = plain and (shared or len(passes) == 1) and not alone
     setups: list[tuple[_Pass, list[str], str]] = []
     for definition, found in by_update.items():
-        # If there are several, each function is named after its optimizer, and so are the functions it calls
+        # If there are several updates, each is named after its optimizer, and so are the functions that it calls
         suffix = updates[definition].removeprefix("update") if len(updates) > 1 and not shared else ""
         for one in found:
             if shared and setups:
@@ -239,7 +239,7 @@ def _traceable(state: State) -> Rewrite:
 
 
 def _read_detached(edits: Edits, tree: Tree, update: ast.FunctionDef, text: str, nodes: Collection[ast.expr]) -> None:
-    """Let an update read what was computed outside it without its graph."""
+    """Let an update read, without its graph, a tensor that was computed outside the update."""
     name = tree.names.fresh(text.rpartition(".")[2])
     comment = "# Gradients that go back through it are cleared before they are used"
     read = f"{name} = {text}.detach() if torch.is_tensor({text}) else {text}"
@@ -250,7 +250,7 @@ def _read_detached(edits: Edits, tree: Tree, update: ast.FunctionDef, text: str,
 
 
 def _further(roles: Roles) -> list[str]:
-    """The functions of other training phases that can be traced too; one that uses gradients outside is left out."""
+    """The updates of other training phases that can be traced too."""
     found, history = [], roles.history
     definitions = [roles.tree.definition(name) for name in (*history.all_updates, *history.auxiliary)]
     switches = _switches(roles, definitions)
@@ -267,10 +267,11 @@ def _further(roles: Roles) -> list[str]:
 
 
 def _begun_outside(roles: Roles, update: ast.FunctionDef) -> ast.Call | None:
-    """A call outside an update, of a network or of code that calls one, that may compute its inputs with gradients.
+    """A call outside an update that may compute inputs of the update with gradients, by running a network.
 
-    A backward pass that continues outside the graph ends it, and the next pass would find parameters that the step has
-    changed. A pass that retains its graph may continue in results of any code, kept anywhere, for many minibatches.
+    A backward pass that continues outside the update breaks the compiled graph, and the next pass would find parameters
+    that the step has changed. A pass that retains its graph may continue in results that any code has kept anywhere,
+    over many minibatches.
     """
     tree = roles.tree
     parts = {path.rpartition(".")[2] for path in roles.networks} | {*roles.modules}
@@ -300,7 +301,7 @@ def _begun_outside(roles: Roles, update: ast.FunctionDef) -> ast.Call | None:
 
 
 def _may_have_graph(roles: Roles, name: ast.Name) -> bool:
-    """Whether a variable may have a graph when it is read, judged by its last binding, if that is known."""
+    """Whether a variable may have a graph when it is read; judged by the bindings that reach it, if all are known."""
     recorded, bindings = (
         roles.get(Recorded),
         roles.reaching(roles.tree.scope_of(name)).before(name.id, roles.tree.statement(name)),
@@ -312,10 +313,9 @@ def _may_have_graph(roles: Roles, name: ast.Name) -> bool:
 
 
 def _kept_graph(roles: Roles, update: ast.FunctionDef) -> str | None:
-    """A name that an update returns and that is not known to have no graph.
+    """A name that an update returns, perhaps with a graph.
 
-    A compiled function keeps the graphs of its results; after a backward pass, the step has changed the tensors in
-    them.
+    A compiled function keeps the graphs of its results, but by then a step has changed the tensors in these graphs.
     """
     returned = [s.value for s in statements(update.body) if isinstance(s, ast.Return) and s.value is not None]
     results = [n for v in returned for n in (v.elts if isinstance(v, ast.Tuple) else [v])]
@@ -332,12 +332,12 @@ def _kept_graph(roles: Roles, update: ast.FunctionDef) -> str | None:
 
 
 def _kept_by(roles: Roles, update: ast.FunctionDef, switches: Collection[ast.stmt]) -> ast.Attribute | None:
-    """An attribute that an update or its callees set or lengthen: later updates may go back through its value."""
+    """An attribute that an update or its callees set or lengthen: later backward passes may go through its value."""
     apart, names = {n for stmt in switches for n in walk(stmt)}, {o.name for o in roles.optimizers}
     nodes = roles.get(World).nodes_run([update])
     if nodes is None:
         others = [f for f in roles.tree.of(ast.FunctionDef) if f.name not in ORDER and f is not roles.scope]
-        nodes = list(roles.reached([update], others))  # `step` is the optimizer's, even if an environment has one too
+        nodes = list(roles.reached([update], others))  # `step` means the optimizer's, not an environment's
         if any(
             calls_method(n, *ORDER) and n.func.attr != "backward" and unparse(n.func.value) not in names for n in nodes
         ):
@@ -389,7 +389,7 @@ def _set_up(roles: Roles, edits: Edits, setups: list[tuple[_Pass, list[str], str
                 raise Skip(f"line {stmt.lineno} makes an optimizer that is not always there")
         perhaps = [stmt for stmt in made if stmt not in roles.setup and roles.tree.scope_of(stmt) is roles.scope]
         if all(kept_optimizers.placeholders(roles, name) for name in one.optimizers):
-            perhaps = []  # whether they are there can be asked
+            perhaps = []  # a placeholder can be tested for None
         if not perhaps:
             missing = [name for name in one.optimizers if not kept_optimizers.always_made(roles, name)]
             tests = [_is_there(roles, name) for name in missing]
@@ -410,7 +410,7 @@ def _set_up(roles: Roles, edits: Edits, setups: list[tuple[_Pass, list[str], str
 
 
 def _is_there(roles: Roles, name: str) -> str:
-    """The test whether an object has an optimizer."""
+    """The text of a test whether an object has its optimizer."""
     owner, _, attribute = name.rpartition(".")
     return f"{name} is not None" if kept_optimizers.placeholders(roles, name) else f'hasattr({owner}, "{attribute}")'
 
@@ -427,7 +427,7 @@ def _clears_late(passes: list[_Pass]) -> bool:
     """Whether gradients are cleared after the steps.
 
     Raises:
-        Skip: only some are.
+        Skip: only some passes clear them there.
     """
     late = {one.zero_grads[0].lineno > one.steps[0].lineno for one in passes if one.steps}
     if len(late) > 1:
@@ -446,7 +446,7 @@ class _Pass:
     again: list[ast.Call] = field(default_factory=list)
     """The calls that clear the same gradients again, after the steps."""
     added: list[str] = field(default_factory=list, kw_only=True)
-    """The optimizers whose gradients an earlier pass has begun, and this one adds to."""
+    """The optimizers whose gradients an earlier pass has begun to compute, and to which this pass adds."""
 
     @property
     def is_plain(self) -> bool:
@@ -537,10 +537,10 @@ def _passes(calls: list[ast.Call]) -> list[_Pass]:
 
 
 def _overlapping(calls: list[ast.Call]) -> list[_Pass]:
-    """Passes of several optimizers, some of whose gradients are computed before the others' are used; or none.
+    """Passes of several optimizers where one loss is computed before the step for another; empty if there are none.
 
-    A loss adds to the gradients that an earlier one has begun and that no step has used; nothing is assumed of which
-    parameters it reaches. What it adds to gradients that are cleared before a step is not computed.
+    A loss adds to gradients that an earlier loss has begun and that no step has used yet, whichever parameters it
+    reaches. Gradients that are cleared before a step uses them are not computed.
     """
     cleared, stepped = (
         {ast.unparse(receiver(c)): i for i, c in enumerate(calls) if calls_method(c, method)}
@@ -562,10 +562,10 @@ def _overlapping(calls: list[ast.Call]) -> list[_Pass]:
 
 
 def _check_pass(roles: Roles, one: _Pass, passes: Sequence[_Pass]) -> None:
-    """The optimizers that step are those whose gradients are cleared, under one condition; nothing is between losses.
+    """Check that a pass clears, computes and steps the same optimizers, under one condition, its losses side by side.
 
     Raises:
-        Skip: it is not so.
+        Skip: it does not.
     """
     tree, cleared = roles.tree, [_cleared(roles, call) for call in one.zero_grads]
     for calls in (one.zero_grads, one.again):
@@ -593,7 +593,7 @@ def _check_pass(roles: Roles, one: _Pass, passes: Sequence[_Pass]) -> None:
 
 
 def _cleared(roles: Roles, call: ast.Call) -> str:
-    """The optimizer whose gradients a call clears: by `optimizer.zero_grad()`, or by that of its whole network."""
+    """The optimizer whose gradients a call clears: by `optimizer.zero_grad()`, or `zero_grad()` of its network."""
     cleared = receiver(call)
     held = (o for o in roles.optimizers if kept_optimizers.holds_network(roles, o, cleared))
     named = any(o.name == ast.unparse(cleared) for o in roles.optimizers)
@@ -601,7 +601,7 @@ def _cleared(roles: Roles, call: ast.Call) -> str:
 
 
 def _apart(tree: Tree, one: _Pass) -> bool:
-    """Whether anything else is between the backward() calls of a pass."""
+    """Whether another statement stands between the backward() calls of a pass."""
     block, stmts = tree.block(tree.statement(one.backwards[0])), [tree.statement(call) for call in one.backwards]
     places = [block.index(stmt) for stmt in stmts if stmt in block]
     return len(places) < len(stmts) or places[-1] - places[0] >= len(places)
@@ -623,7 +623,7 @@ def _is_default(call: ast.Call) -> bool:
 
 
 def _also_clipped(roles: Roles, function: ast.FunctionDef, passes: list[_Pass], *, alone: bool) -> str:
-    """The parameters, as written, that update() clips and its optimizers may not all hold; "" if there are none.
+    """The parameters, as written, that update() clips but that its optimizers may not all hold; "" if there are none.
 
     A pass computes only the gradients of its own optimizers' parameters, so it may clip others only if it is `alone`.
 
@@ -658,10 +658,9 @@ def _drawn(roles: Roles, updates: Sequence[ast.FunctionDef]) -> ast.Call | None:
 
 
 def _kept_with_graph(roles: Roles, update: ast.FunctionDef) -> ast.expr | None:
-    """Where an update puts a value with gradients into a network or a container of one, as `self.mu = ...` in its
-    forward().
+    """Where an update stores a value with a graph in a network or its containers, such as `self.mu = ...` in forward().
 
-    torch would compute gradients for it as well, after the steps have changed what they need.
+    torch would compute gradients for this value too, after the steps have changed the tensors that they need.
     """
     recorded, world, tree = roles.get(Recorded), roles.get(World), roles.tree
     reached = [n for n in roles.reached([update]) if isinstance(n, ast.expr)]
@@ -684,11 +683,11 @@ def _kept_with_graph(roles: Roles, update: ast.FunctionDef) -> ast.expr | None:
 
 
 def _ends_below(roles: Roles, update: ast.FunctionDef, passes: Sequence[_Pass]) -> Held | None:
-    """Where the graph may end below the first backward pass of an update.
+    """Where the compiled graph may break below the first backward pass of an update.
 
-    If graphs are retained, Dynamo lets a graph that computes gradients return a loss that is used below the break. That
-    loss has a backward pass of its own, which reads parameters that the same graph has changed by a step: `modified by
-    an inplace operation`.
+    If graphs are retained, Dynamo lets a graph that computes gradients return a loss that is used below the break. The
+    backward pass of that loss would read parameters that a step in the same graph has changed: `modified by an inplace
+    operation`.
     """
     traced = {call for one in passes for call in (*one.zero_grads, *one.backwards, *one.steps, *one.again)}
     first = min((call.end_lineno or 0, call.end_col_offset or 0) for one in passes for call in one.backwards)
@@ -699,8 +698,7 @@ def _ends_below(roles: Roles, update: ast.FunctionDef, passes: Sequence[_Pass]) 
 
 
 def _switches(roles: Roles, updates: Sequence[ast.FunctionDef]) -> dict[ast.stmt, ast.FunctionDef | None]:
-    """Statements that freeze networks while others are trained, without an effect on these; of objects' networks
-    only."""
+    """The statements that harmlessly freeze networks while others are trained; only for networks of objects."""
     return frozen.harmless_switches(roles, updates) if roles.history.restructured else {}
 
 
@@ -711,10 +709,10 @@ def _check_optimizer(
     updates: Collection[ast.FunctionDef],
     switches: Collection[ast.stmt],
 ) -> None:
-    """Check that the optimizer can be traced, and that only updates give it gradients, which they clear first.
+    """Check that the optimizer can be traced, and that only updates, which clear them first, compute its gradients.
 
     Raises:
-        Skip: it is not so.
+        Skip: it cannot, or something else may.
     """
     made = kept_optimizers.making(roles, name)
     if len(made) > 1 and all(o.kind in TRACED for o in made) and not kept_optimizers.made_once(roles, name):

@@ -1,4 +1,4 @@
-"""Gradients that training computes besides those of the minibatches, and whether they may mix."""
+"""Gradients that training computes outside the updates, and whether they may mix with those of the updates."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ CHANGING = names("tensor", memory="in place", draws=False) - module_methods(sets
 
 
 def clipping(update: ast.AST) -> Iterator[tuple[ast.Call | ast.For, ast.expr | None]]:
-    """Where an update changes gradients by torch's functions, or each by itself, and the parameters that have them.
+    """Where an update changes gradients, and of which parameters: by a function of torch, or in a loop over parameters.
 
-    The latter is `for p in net.parameters(): p.grad.data.clamp_(-1, 1)`, as in PyTorch's first DQN tutorial.
+    Such a loop is `for p in net.parameters(): p.grad.data.clamp_(-1, 1)`, as in PyTorch's first DQN tutorial.
     """
     for node in walk(update):
         if isinstance(node, ast.Call) and "clip_grad" in ast.unparse(node.func):
@@ -35,7 +35,7 @@ def clipping(update: ast.AST) -> Iterator[tuple[ast.Call | ast.For, ast.expr | N
 
 
 def _changes_each(loop: ast.For) -> bool:
-    """Whether a loop over a network's parameters only changes each gradient in place, by numbers, if there is one."""
+    """Whether a loop over a network's parameters only changes each existing gradient in place, by constant numbers."""
     body, name, iterated = loop.body, loop.target, loop.iter
     plain = calls_method(iterated, "parameters") and not (iterated.args or iterated.keywords)
     if not plain or not isinstance(name, ast.Name) or loop.orelse or len(body) != 1:
@@ -52,13 +52,13 @@ def _changes_each(loop: ast.For) -> bool:
 
 
 def outside(roles: Roles, updates: Collection[ast.FunctionDef], optimizer: Optimizer) -> ast.Attribute | None:
-    """Where the training loop uses gradients that may be an optimizer's, other than in its updates.
+    """Where code outside the updates may use gradients of an optimizer.
 
-    Code of the training scope above or below the loop does not run during it, but what is below may read a gradient
-    that no optimizer holds, which only the original has. A loss is allowed if it has its own optimizer, which clears
-    its gradients before and steps after it, and if this optimizer's updates clear what it leaves, or it does not depend
-    on this one's parameters, as that of a Lagrange multiplier. Norms of gradients, and steps of optimizers without a
-    loss of their own, may use gradients that others have left.
+    Code of the training scope above or below the loop does not run during it. But code below it may read a gradient
+    that no optimizer holds, which only the original computes. Another loss is allowed if it has an optimizer of its
+    own, which clears its gradients before and steps after it. In addition, the updates must clear the gradients that
+    this loss leaves, or the loss must not depend on the optimizer's parameters, like that of a Lagrange multiplier.
+    Norms of gradients, and steps of optimizers without a loss of their own, may use gradients that others have left.
     """
     tree, stepped = roles.tree, {step.func for step in roles.optimizer_steps}
     passes = [n for n in tree.of(ast.Attribute) if n.attr == "backward" and _is_apart(roles, n, optimizer, updates)]
@@ -85,8 +85,7 @@ def outside(roles: Roles, updates: Collection[ast.FunctionDef], optimizer: Optim
 def _is_apart(
     roles: Roles, backward: ast.Attribute, optimizer: Optimizer, updates: Collection[ast.FunctionDef]
 ) -> bool:
-    """Whether a pass has its own optimizer, which clears and steps, and neither uses another's gradients nor leaves
-    it some."""
+    """Whether a pass has its own optimizer, which clears and steps, and exchanges no gradients with this one."""
     block, below = roles.tree.block(roles.tree.statement(backward)), _below(roles.tree, backward)
     owner = _stepped(roles, below)
     above = block[: len(block) - len(below)]
@@ -113,7 +112,7 @@ def _below(tree: Tree, node: ast.AST) -> list[ast.stmt]:
 
 
 def _clears_first(roles: Roles, update: ast.FunctionDef, optimizer: Optimizer) -> bool:
-    """Whether a function that steps an optimizer clears its gradients above, not after the step for the next pass."""
+    """Whether a function clears an optimizer's gradients before its step, if it uses the optimizer at all."""
     calls = [n for n in walk(update) if isinstance(n, ast.Call)]
     named = [c for c in calls if isinstance(c.func, ast.Attribute) and ast.unparse(c.func.value) == optimizer.name]
     cleared = [c.lineno for c in named if calls_method(c, "zero_grad")]
@@ -122,7 +121,7 @@ def _clears_first(roles: Roles, update: ast.FunctionDef, optimizer: Optimizer) -
 
 
 def _clips_its_own(roles: Roles, update: ast.FunctionDef) -> bool:
-    """Whether a function clips no gradients but those of the optimizers that it steps."""
+    """Whether a function clips only gradients of the optimizers that it steps."""
     calls = [n for n in walk(update) if isinstance(n, ast.Call)]
     stepped = {ast.unparse(c.func.value) for c in calls if roles.is_step(c)}
     own = [o for o in roles.optimizers if o.name in stepped]
@@ -131,7 +130,7 @@ def _clips_its_own(roles: Roles, update: ast.FunctionDef) -> bool:
 
 
 def _stepped(roles: Roles, block: list[ast.stmt]) -> str | None:
-    """The optimizer of the first statement that is its step()."""
+    """The optimizer of the first statement that is a step()."""
     for stmt in block:
         call = stmt.value if isinstance(stmt, ast.Expr) else None
         if roles.is_step(call):
@@ -144,7 +143,7 @@ def _is_plain_call(stmt: ast.stmt, owner: str, method: str) -> bool:
 
 
 def _names_with_gradients(roles: Roles, values: Collection[ast.expr]) -> set[str] | None:
-    """All names to which gradients of values may flow, whatever runs before; None if not known."""
+    """All names to which gradients of these values may flow, by any binding in the script; None if not known."""
     found: set[str] = set()
     waiting = list(values)
     while waiting:
@@ -163,7 +162,7 @@ def _names_with_gradients(roles: Roles, values: Collection[ast.expr]) -> set[str
 
 
 def _all_values(roles: Roles, name: str) -> list[ast.expr]:
-    """All values of a name, also in extracted functions in which it means the same; empty if some are unknown."""
+    """All values of a name, in the training scope and in extracted functions; empty if one is unknown."""
     extracted = [roles.tree.definition(f.name) for f in roles.history.functions.values()]
     found = []
     for body in (roles.scope.body, *(d.body for d in extracted)):
@@ -182,7 +181,7 @@ def _all_values(roles: Roles, name: str) -> list[ast.expr]:
 
 
 def _carriers(roles: Roles, value: ast.AST) -> Iterator[ast.Name | ast.Call]:
-    """The names in a value through which gradients may flow, and the calls that are not followed."""
+    """The names in a value through which gradients may flow, and the calls whose result is not known."""
     if isinstance(value, ast.Call):
         qualified = roles.tree.qualified(value.func) or ""
         if qualified.startswith("numpy.") or roles.tree.names.builtin(value.func) in TAKES_VALUES:
@@ -219,7 +218,7 @@ def held_by(roles: Roles, clipped: ast.expr, optimizers: Collection[Optimizer]) 
 
 
 def _in_training(roles: Roles, optimizer: Optimizer, value: ast.expr) -> ast.expr | None:
-    """An optimizer's argument, as the training scope writes it: `agent.actor.parameters()` for `self.actor...`."""
+    """An optimizer's argument in terms of the training scope: `agent.actor.parameters()` for `self.actor...`."""
     tree, scope = roles.tree, roles.tree.scope_of(optimizer.stmt)
     if scope is roles.scope:
         return value
@@ -234,7 +233,7 @@ def _in_training(roles: Roles, optimizer: Optimizer, value: ast.expr) -> ast.exp
 
 
 def _terms(roles: Roles, value: ast.expr, *, whole: bool) -> Iterator[str]:
-    """The objects that parameters are taken from, through sums and lists; with `whole`, only those taken as a whole."""
+    """The sources of parameters, as written, through sums and lists; with `whole`, only those used completely."""
     if isinstance(value, ast.Name):
         made = roles.only_value(value.id)
         if made is not None:

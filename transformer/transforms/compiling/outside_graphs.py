@@ -1,7 +1,7 @@
-"""Tensors that an update reads and that were computed outside it: a compiled backward pass cannot continue there.
+"""Tensors that an update reads but that were computed outside it: a compiled backward pass cannot continue there.
 
 `agent.alpha = agent.log_alpha.exp()` is an example. A pass computes only the gradients of its own optimizers'
-parameters, so values computed from other parameters may be read without their graph.
+parameters, so a value computed from other parameters may be read detached.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from transformer.values.effects.world import World
 def read_with_graph(
     roles: Roles, update: ast.FunctionDef, passes: Mapping[ast.Call, Collection[str]]
 ) -> dict[str, list[ast.expr]]:
-    """The expressions that an update may read detached, by their text: all places where it reads them.
+    """The expressions that an update may read detached: by their text, all places where it reads them.
 
     Args:
         roles: the script.
         update: the function that computes losses.
-        passes: its calls of backward(), each with the optimizers that step on what it computes.
+        passes: its calls of backward(), each with the optimizers that use its gradients.
 
     Raises:
-        Skip: it reads what a pass would have to go back through.
+        Skip: it reads a value that a backward pass would have to go through.
     """
     recorded, world = roles.get(Recorded), roles.get(World)
     inside = {*walk(update)}
@@ -64,7 +64,7 @@ def read_with_graph(
 
 
 def _is_local(roles: Roles, node: ast.expr, inside: Collection[ast.AST]) -> bool:
-    """Whether an expression begins with no name, or with one that the update binds, be it in a comprehension."""
+    """Whether an expression begins with a name that the update binds, even in a comprehension, or with no name."""
     while isinstance(node, ast.Attribute):
         node = node.value
     return not isinstance(node, ast.Name) or variables(roles.tree).owner_of(node) in inside
@@ -73,7 +73,7 @@ def _is_local(roles: Roles, node: ast.expr, inside: Collection[ast.AST]) -> bool
 def _passes_back(
     roles: Roles, update: ast.FunctionDef, node: ast.expr, passes: Mapping[ast.Call, Collection[str]]
 ) -> Iterator[ast.Call]:
-    """The passes that may go back through the value read at a node."""
+    """The backward passes that may go through the value read at a node."""
     first = roles.tree.statement(node)
     tainted = set(access(first).binds)
     for stmt in statements(update.body):

@@ -62,7 +62,7 @@ def apply(state: State) -> Rewrite:
 
 
 def _set_to_actions(roles: Roles, cls: ast.ClassDef) -> Iterator[tuple[ast.Attribute, ast.expr]]:
-    """The attributes of `self` that a constructor sets to a space's number of actions."""
+    """The attributes of `self` that a constructor sets to a space's number of actions, with the values."""
     tree = roles.tree
     constructor = next((s for s in cls.body if isinstance(s, ast.FunctionDef) and s.name == "__init__"), None)
     if constructor is None:
@@ -75,7 +75,7 @@ def _set_to_actions(roles: Roles, cls: ast.ClassDef) -> Iterator[tuple[ast.Attri
 
 
 def _has_such_arguments(roles: Roles, cls: ast.ClassDef, constructor: ast.FunctionDef, value: ast.expr) -> bool:
-    """Whether a value is a parameter for which every instantiation passes such a number."""
+    """Whether a value is a parameter for which every instantiation passes a space's number of actions."""
     tree = roles.tree
     if not isinstance(value, ast.Name) or any(
         isinstance(n, ast.Name) and n.id == value.id and not isinstance(n.ctx, ast.Load) for n in walk(constructor)
@@ -107,7 +107,7 @@ def _reads_of_attribute(tree: Tree, attribute: str) -> list[ast.Attribute]:
 
 
 def _given_to(tree: Tree, read: ast.expr) -> ast.Call | None:
-    """The call that has a number as an argument, alone or in a product or sum."""
+    """The call that takes a number as an argument, by itself or in a product or sum."""
     whole: ast.AST = read
     while isinstance(parent := tree.parents[whole], ast.BinOp) and isinstance(
         parent.op, (ast.Mult, ast.Add, ast.Sub, ast.FloorDiv)
@@ -118,7 +118,7 @@ def _given_to(tree: Tree, read: ast.expr) -> ast.Call | None:
 
 
 def _shapes(tree: Tree, read: ast.expr) -> bool:
-    """Whether a number is one of the sizes of a shape, that of `one_hot(actions, n)` too."""
+    """Whether a number is one of the sizes of a shape, as also in `one_hot(actions, n)`."""
     call = _given_to(tree, read)
     sized = call is not None and method(call) in names("tensor", sizes=True)
     return sized or (call is not None and tree.calls(call, "torch.nn.functional.one_hot"))

@@ -98,7 +98,7 @@ def _check_own(state: State) -> None:
     """Check that the script computes in float32 and does not set the precision.
 
     Raises:
-        Skip: it is not so.
+        Skip: it uses another precision, or sets one.
     """
     tree = state.tree
     for node in tree.nodes:
@@ -111,7 +111,7 @@ def _check_own(state: State) -> None:
 
 
 def _check_shown(roles: Roles) -> None:
-    """Check that no network is printed or saved as a whole, because its heads change their class.
+    """Check that no network is printed or saved as a whole, which would show that its heads change their class.
 
     Raises:
         Skip: one is, or is passed to unknown code.

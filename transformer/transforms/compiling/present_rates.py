@@ -1,4 +1,4 @@
-"""Learning rates that may be in tensors while an update runs, and are floats at all other times."""
+"""Learning rates that may be tensors while an update runs, and are floats at all other times."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from transformer.syntax.tree import Tree
 from transformer.values.effects.world import World
 
 STEPPED = of_optimizers("stepping")
-"""What an update may use of the optimizer while its rate is in a tensor."""
+"""The methods of an optimizer that an update may call while the rate is a tensor."""
 HELD = module_methods(finds="parameters")
 """Methods that return a network's parameters."""
 TAKING = optimizers()
 CHOOSING = frozenset(("foreach", "fused", "capturable", "differentiable", None))
-"""Arguments with which an optimizer may reject a tensor as a rate, or one on the host."""
+"""Arguments with which an optimizer may reject a rate that is a tensor, or a tensor on the host."""
 
 
 def obstacle(roles: Roles, optimizer: Optimizer, updates: Collection[ast.FunctionDef]) -> str | None:
-    """Why the rate must not be in a tensor while updates run; None if nothing else sees the optimizer meanwhile.
+    """Why the rate must not be a tensor while updates run; None if nothing else sees the optimizer meanwhile.
 
-    An update may clear the optimizer's gradients and step it. Nothing else that may run meanwhile, in a thread or for a
-    signal either, may use it, its groups, or what a library made of it, such as a scheduler. All other code finds the
-    floats that it set, under whatever name it knows the optimizer.
+    An update may clear the optimizer's gradients and step it. Other code that may run meanwhile, even in a thread or a
+    signal handler, must not use the optimizer, its groups, or a library's object that holds it, such as a scheduler.
+    All code that runs at other times finds the floats that it set, by whatever name it knows the optimizer.
     """
     tree, world = roles.tree, roles.get(World)
     if optimizer.kind not in TAKING or any(k.arg in CHOOSING for k in optimizer.call.keywords):
@@ -50,7 +50,7 @@ def obstacle(roles: Roles, optimizer: Optimizer, updates: Collection[ast.Functio
     if not world.is_known(made):
         return "code that is not known may have it"
     run = world.nodes_run(updates)
-    if run is None:  # code of other files, which does not have it, but may call methods of what it is given
+    if run is None:  # code of other files runs: it does not hold the optimizer, but may call methods of its arguments
         methods = (m for cls in tree.of(ast.ClassDef) for m in cls.body if m is not roles.scope)
         run = [*roles.reached([*updates, *methods])]
     seeing, attribute = world.with_library_objects(made), last_written(optimizer.stmt.targets[0])
@@ -72,7 +72,7 @@ def _is_above(roles: Roles, stmt: ast.stmt) -> bool:
 
 
 def _is_of_group(node: ast.AST) -> bool:
-    """Whether a node is of the parameter groups of an optimizer, or of a rate in one."""
+    """Whether a node accesses an optimizer's parameter groups, or the rate in one."""
     rate = isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and node.slice.value == "lr"
     return rate or (isinstance(node, ast.Attribute) and node.attr == "param_groups")
 
@@ -84,7 +84,7 @@ def _is_step(tree: Tree, node: ast.AST) -> bool:
 
 
 def _makes_its_groups(roles: Roles, optimizer: Optimizer) -> bool:
-    """Whether its groups are written out with networks' parameters: an optimizer keeps the dictionaries it is given."""
+    """Whether the call builds the groups from `parameters()`: an optimizer keeps the dictionaries that it is given."""
     tree = roles.tree
     given = [n for v in optimizer.params for n in walk(v)]
     asked = [n for n in given if calls_method(n, *HELD) and not any(map(tree.methods, HELD))]

@@ -1,1 +1,1 @@
-"""Bring rollout and update into one loop, out of functions and classes; these need no recognised loop yet."""
+"""Bring rollout and update out of functions and classes into one loop; these transforms need no recognised loop."""

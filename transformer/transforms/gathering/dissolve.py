@@ -47,14 +47,14 @@ INFO = TransformInfo(
 
 
 WIDTH = 88
-"""Columns for the names of a declaration."""
+"""The line width at which the names of a declaration are wrapped."""
 
 
 def apply(state: State) -> Rewrite:
     """Dissolve the first class that trains.
 
     Raises:
-        Skip: there is none, its object must stay an object, or this would not bring the training to where it is made.
+        Skip: there is none, its object must stay an object, or no training would be recognised in the object's scope.
     """
     reasons = []
     for cls in training_classes(state.tree):
@@ -77,7 +77,7 @@ def _dissolved(state: State, cls: ast.ClassDef) -> State:
         if kept:
             raise Stays(next(iter(kept.values())))
         raise Kept("without it no training loop would be known", "step and learn in one loop, where the object is made")
-    return split.rewritten(split.source.module, {})  # a new tree, in which no names have been given out
+    return split.rewritten(split.source.module, {})  # a new tree, in which no fresh names have been reserved
 
 
 def dissolved(state: State, parts: Dissolved) -> State:
@@ -96,7 +96,7 @@ def dissolved(state: State, parts: Dissolved) -> State:
 
 
 class _Module(cst.CSTTransformer):
-    """The module with the object's methods as functions, and its creation as a call of one of them."""
+    """The module in which the object's methods are functions, and its creation is a call of one of them."""
 
     def __init__(self, state: State, parts: Dissolved, init: str) -> None:
         super().__init__()
@@ -114,7 +114,7 @@ class _Module(cst.CSTTransformer):
         return self._state.source.module.visit(self)
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:  # noqa: N802
-        """Look for the scope that makes the object, no deeper."""
+        """Enter functions down to the scope that makes the object, and none inside it."""
         if self._inside < 0 and node is self._scope:
             self._inside = 0
             return True
@@ -172,7 +172,7 @@ class _Module(cst.CSTTransformer):
         return cst.FlattenSentinel([first, *others])
 
     def _unbound(self) -> list[cst.SimpleStatementLine]:
-        """Variables that only functions bind: the scope, if it is a function, must have them."""
+        """Assignments of None to variables that only inner functions bind; needed if the scope is a function."""
         if self._scope is None:
             return []
         first = self._parts.stored[self._parts.init] | {self._parts.names[p] for p in self._parts.passed}
@@ -297,7 +297,7 @@ class _Method(Remembering):
     def leave_FunctionDef(  # noqa: N802
         self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef
     ) -> cst.FunctionDef:
-        """Declare what is bound for others, and remove what only methods have."""
+        """Declare the variables that the function binds for others, and remove what only methods have."""
         stored = self._stored.get(original_node)
         if stored:
             names = textwrap.wrap(", ".join(sorted(stored)), WIDTH)

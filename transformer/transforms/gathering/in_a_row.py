@@ -1,6 +1,6 @@
-"""Calls of a function that learns, one right after the other, as one call in a loop over what differs.
+"""Turn consecutive calls of a function that learns into one call, in a loop over the arguments that differ.
 
-`learn(memory, True)` above `learn(memory)` is `for recent in (True, False): learn(memory, recent)`.
+`learn(memory, True)` above `learn(memory)` becomes `for recent in (True, False): learn(memory, recent)`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from transformer.values.effects.world import World
 def with_one_call(state: State) -> State | None:
     """The state in which a function that steps an optimizer, directly or not, is called once, in a loop.
 
-    It was called several times, in consecutive statements that are equal but for constant arguments. So the same calls
-    are made in the same order. None if there is no such function.
+    Before, consecutive statements called it that differ only in constant arguments. So the same calls are made in the
+    same order. None if there is no such function.
     """
     for function in _learning(state.roles):
         uses = [n for n in state.tree.nodes if last_written(n) == function.name]
@@ -34,7 +34,7 @@ def with_one_call(state: State) -> State | None:
 
 
 def _learning(roles: Roles) -> list[ast.FunctionDef]:
-    """The functions that step an optimizer, or call one that does, by its name."""
+    """The functions that step an optimizer, directly or by calls, which are found by name."""
     found: list[ast.FunctionDef] = []
     pending: list[ast.AST] = [*roles.optimizer_steps]
     while pending:
@@ -46,7 +46,7 @@ def _learning(roles: Roles) -> list[ast.FunctionDef]:
 
 
 def _in_a_loop(state: State, function: ast.FunctionDef, calls: Sequence[ast.Call]) -> State | None:
-    """The state with a loop instead of calls that follow each other in a block of a loop; None if they do not."""
+    """The state with a loop instead of calls that follow one another in a block of a loop; None if they do not."""
     tree, calls = state.tree, sorted(calls, key=lambda c: (c.lineno, c.col_offset))
     row = [tree.statement(call) for call in calls]
     block = tree.block(row[0])
@@ -87,10 +87,7 @@ def _in_a_loop(state: State, function: ast.FunctionDef, calls: Sequence[ast.Call
 
 
 def _arguments(state: State, function: ast.FunctionDef, call: ast.Call) -> Mapping[str, ast.expr] | None:
-    """The arguments of a call that are not the same in each, by parameter; None if the call may run another function.
-
-    A default that is not constant may be changed meanwhile, and another function has others.
-    """
+    """The arguments of a call, by parameter; None if it may run another function or uses a default that may change."""
     method = isinstance(call.func, ast.Attribute)
     bound = bind_arguments(function, call, call.func.value if isinstance(call.func, ast.Attribute) else None)
     if bound is None or not all(isinstance(v, ast.Constant) for v in bound.defaults.values()):

@@ -1,4 +1,4 @@
-"""Replace the calls of functions that hold the training or a phase of it by their bodies, so all is in one loop."""
+"""Replace calls of functions that contain the training, or a phase of it, by the functions' bodies."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def apply(state: State) -> Rewrite:
     """Replace calls until environment and optimizer are stepped in one loop.
 
     Raises:
-        Skip: they already are, no call is between them, or a function must stay one.
+        Skip: they already are, no call leads to one of them, or a function must stay one.
     """
     gathered, kept = gather(state)
     chosen = None if recognised(gathered.roles) else of_known_class(state)
@@ -88,7 +88,7 @@ def apply(state: State) -> Rewrite:
 
 
 def gather(state: State) -> tuple[State, dict[str, str]]:
-    """The state after replacing calls as long as there are any, and why functions stay, by name."""
+    """The state after replacing all calls that can be replaced, and the reasons why functions stay, by name."""
     now, kept, known = state, dict[str, str](), set[str]()
 
     def calls(known: AbstractSet[str] = frozenset(), *, by_name: bool = True) -> dict[ast.FunctionDef, OnlyCall]:
@@ -96,7 +96,7 @@ def gather(state: State) -> tuple[State, dict[str, str]]:
         return {f: c for f, c in found if f.name not in kept and not _optimizes(now.roles, c)}
 
     def next_call() -> OnlyCall | None:
-        # What is shown of one state holds for the next, which moves statements; a copied use is counted again
+        # What is shown in one state holds in the next, which only moves statements; copied uses are counted anew
         if (found := call_to_inline(now.roles, calls(known))) is None:
             shown = calls(by_name=False)
             known.update(f.name for f in shown if _is_single(now.tree, f.name))
@@ -129,12 +129,12 @@ def gather(state: State) -> tuple[State, dict[str, str]]:
 
 
 def _is_single(tree: Tree, method: str) -> bool:
-    """Whether one method has a name, and one expression ends with it."""
+    """Whether exactly one method has this name, and exactly one expression ends with it."""
     return len(tree.methods(method)) == 1 == sum(n.attr == method for n in tree.of(ast.Attribute))
 
 
 def _with_steps_in_place(state: State) -> State | None:
-    """The state with the statements of a helper that steps the optimizers it is given, at each of its calls."""
+    """The state in which the statements of a helper, which steps optimizers that it is given, replace all its calls."""
     own = with_own_helpers(state)
     if own is None:
         return None
@@ -148,7 +148,7 @@ def _with_steps_in_place(state: State) -> State | None:
 
 
 def _optimizes(roles: Roles, only: OnlyCall) -> bool:
-    """Whether a method belongs to an optimizer of the script's own, which is recognised by its methods."""
+    """Whether a method belongs to an optimizer class of the script, which is recognised by its methods."""
     return only.receiver is not None and ast.unparse(only.receiver) in {o.name for o in roles.optimizers}
 
 
@@ -177,7 +177,7 @@ def inlined(state: State, only: OnlyCall) -> State:
             state, only = after, next(c for f, c in calls.items() if unparse(f) == text)
     try:
         inlining = plan(state, only)
-    except NotInlined as why:  # its line numbers are those of this state
+    except NotInlined as why:  # with the line numbers of this state
         why.args = (state.recorded(str(why)),)
         raise
     edits, stmt = Edits(state.source), inlining.stmt
@@ -213,7 +213,7 @@ def inlined(state: State, only: OnlyCall) -> State:
         ]
     lines = [*_lines_of_code("\n".join(above)), *lines]
     comments = [cst.EmptyLine(comment=cst.Comment(f"# {doc.splitlines()[0]}"))] if doc else []
-    # The comments above the function go with its statements, unless one of them may be about what follows, too
+    # Comments directly above the function move with its statements, unless other comments stand further above
     head = cast(cst.FunctionDef, state.source.pairs[only.function].node).leading_lines
     own = [*takewhile(lambda line: line.comment is not None, head[::-1])]
     if lines and own and len(own) == sum(line.comment is not None for line in head):
@@ -230,12 +230,12 @@ def inlined(state: State, only: OnlyCall) -> State:
 
 
 def _under(context: str, lines: Sequence[Line], *, apart: bool) -> list[Line]:
-    """Lines in a `with` block; of a loop that steps an environment only the body, so that the loop stays recognisable.
+    """Lines in a `with` block; for a loop that steps an environment, only its body, so that the loop is recognised.
 
     Args:
         context: the context manager.
         lines: the body.
-        apart: whether `range` is Python's builtin, so that computing it does not need the context.
+        apart: whether `range` is Python's builtin, so that it may be evaluated outside the context.
     """
 
     def inside(block: Sequence[Line]) -> Line:
@@ -263,7 +263,7 @@ def _loop_steps_env(loop: cst.For) -> bool:
 def _by_itself(state: State, only: OnlyCall) -> State | None:
     """The state in which `losses.append(learn(x))` is `result = learn(x)` and `losses.append(result)`.
 
-    This is possible if the statement evaluates the call first, as in `for k, v in learn(x).items():`. None otherwise.
+    None unless the statement evaluates the call first, as `for k, v in learn(x).items():` does.
     """
     if (begins := _begun_with(state.tree, only.call)) is not None:
         edits, result = Edits(state.source), state.tree.names.fresh("result")
@@ -276,7 +276,7 @@ def _by_itself(state: State, only: OnlyCall) -> State | None:
     if not isinstance(outer, ast.Call) or not isinstance(statement, ast.Expr):
         return None
     named = outer.func.value if isinstance(outer.func, ast.Attribute) else outer.func
-    if not isinstance(named, ast.Name) or named.id in state.tree.declared:  # the function may bind another
+    if not isinstance(named, ast.Name) or named.id in state.tree.declared:  # the function may rebind the name
         return None
     edits, result = Edits(state.source), state.tree.names.fresh("result")
     edits.before(statement, f"{result} = {state.tree.text(only.call)}")
@@ -316,7 +316,7 @@ def _unpacked(state: State, only: OnlyCall) -> State | None:
     before, given, after = call.args[: spread[0]], call.args[spread[0]], call.args[spread[0] + 1 :]
     assert isinstance(given, ast.Starred)
     if isinstance(given.value, ast.NamedExpr) or any(isinstance(n, ast.Try) for n in state.tree.ancestors(call)):
-        return None  # another error if there are too few
+        return None  # with too few values, unpacking would raise another error
     own_names = parameters(only.function)[only.receiver is not None :]
     names = own_names[len(before) : len(own_names) - len(after)]
     statement = state.tree.parents[call]
@@ -329,7 +329,7 @@ def _unpacked(state: State, only: OnlyCall) -> State | None:
         edits.remove(above)
     made = above.value if above is not None else given.value
     value = state.tree.text(made)
-    if isinstance(made, ast.GeneratorExp) and value.startswith("("):  # as a list, nothing can keep it for later
+    if isinstance(made, ast.GeneratorExp) and value.startswith("("):  # a list is evaluated at once
         value = f"[{value[1:-1]}]"
     edits.before(statement, f"{', '.join(fresh)}{',' * (len(fresh) == 1)} = {value}")
     arguments = ", ".join([*map(state.tree.text, before), *fresh, *map(state.tree.text, after)])
@@ -338,7 +338,7 @@ def _unpacked(state: State, only: OnlyCall) -> State | None:
 
 
 def _generated_above(tree: Tree, value: ast.expr, stmt: ast.stmt) -> ast.Assign | None:
-    """`parts = (t[rows] for t in (obs, actions))` directly above a statement, which alone reads the name."""
+    """`parts = (t[rows] for t in (obs, actions))` directly above a statement that alone reads `parts`."""
     block = tree.block(stmt)
     above = block[place - 1] if (place := block.index(stmt)) else None
     if not isinstance(above, ast.Assign) or not isinstance(above.value, ast.GeneratorExp):
@@ -349,12 +349,12 @@ def _generated_above(tree: Tree, value: ast.expr, stmt: ast.stmt) -> ast.Assign 
 
 
 def _is_own(tree: Tree, value: ast.expr) -> bool:
-    """Whether a value is a variable that no function binds for its caller: it stays what it is while others run."""
+    """Whether a value is a variable that no `global` or `nonlocal` declares: it keeps its value while functions run."""
     return isinstance(value, ast.Name) and value.id not in tree.declared
 
 
 def _under_the_opposite(guard: Line, lines: list[Line], otherwise: list[Line]) -> Line:
-    """Lines under the opposite of the condition of `if x: return`, with the comments of that statement."""
+    """Lines under the negated condition of a guard `if x: return`, with the comments of the guard."""
     assert isinstance(guard, cst.If)
     test = guard.test
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
@@ -370,7 +370,7 @@ def _under_the_opposite(guard: Line, lines: list[Line], otherwise: list[Line]) -
 
 
 def _comments(node: cst.CSTNode) -> Iterator[cst.Comment]:
-    """The comments in a node, in order; libcst.matchers finds them too, but takes 0.1 s to import."""
+    """The comments in a node, in order; libcst.matchers could find them, but takes 0.1 s to import."""
     for part in node.children:
         if isinstance(part, cst.Comment):
             yield part
@@ -378,7 +378,7 @@ def _comments(node: cst.CSTNode) -> Iterator[cst.Comment]:
 
 
 def _body(state: State, function: ast.FunctionDef) -> Sequence[Line]:
-    """The function's lines, with the comments beside its head and at its end."""
+    """The function's lines, with the comments beside its `def` line and at its end."""
     node = cast(cst.FunctionDef, state.source.pairs[function].node)
     if isinstance(node.body, cst.IndentedBlock):
         lines = list(cast(Sequence[Line], node.body.body))
@@ -392,7 +392,7 @@ def _body(state: State, function: ast.FunctionDef) -> Sequence[Line]:
 
 
 def without(lines: Sequence[Line], gone: Callable[[Line], bool]) -> list[Line]:
-    """Lines without some simple statements, whose comments move to what follows."""
+    """Lines without some simple statements, whose comments move to the next line."""
     kept: list[Line] = []
     above: list[cst.EmptyLine] = []
     for line in lines:
@@ -418,7 +418,7 @@ def _declares(line: Line) -> bool:
 
 
 def _assigning(tree: Tree, inlining: Inlining, renamed: _Rename) -> str:
-    """The statement that uses the results as the statement of the call did."""
+    """The text of the statement that uses the results as the statement of the call did."""
 
     def text(value: ast.expr) -> str:
         return _renamed(tree, value, renamed)
@@ -469,7 +469,7 @@ class _Rename(Remembering):
         super().__init__()
         self._new = {old: cst.parse_expression(new) for old, new in names.items() if old != new}
         self._kept: set[cst.CSTNode] = set()
-        """Kept alive, because the id of a freed node may be reused."""
+        """Nodes are kept alive here, because the id of a freed node may be reused."""
         self._quotes: list[str] = []
 
     def on_visit(self, node: cst.CSTNode) -> bool:
@@ -494,13 +494,13 @@ class _Rename(Remembering):
         return new.deep_clone()
 
     def visit_FormattedString(self, node: cst.FormattedString) -> None:  # noqa: N802
-        """Note the quotes around what follows."""
+        """Note the quotes of an f-string."""
         self._quotes.append(node.quote)
 
     def leave_FormattedString(  # noqa: N802
         self, original_node: cst.FormattedString, updated_node: cst.FormattedString
     ) -> cst.BaseExpression:
-        """Forget them."""
+        """Forget the quotes."""
         self._quotes.pop()
         return updated_node
 

@@ -26,7 +26,7 @@ class Stays(Exception):
 
 
 class NotInlined(Stays):
-    """The function must stay one."""
+    """The function must stay a function."""
 
     def __init__(self, why: str, instead: str) -> None:
         super().__init__(f"{why}: {instead}")
@@ -45,15 +45,15 @@ class Inlining:
     results: tuple[tuple[ast.expr, ast.expr], ...]
     """Targets and values to assign below; the values use the function's names."""
     value: ast.expr | None
-    """The part of the result to evaluate if nothing is assigned."""
+    """The result to evaluate for its effects if it is not assigned."""
     aliases: tuple[ast.Assign, ...]
-    """Statements that only give something another name."""
+    """Statements that only bind another name to something."""
     guards: tuple[ast.If, ...]
     """The `if x: return` statements; the statements below each go under the opposite condition."""
 
 
 def plan(state: State, only: OnlyCall) -> Inlining:
-    """Choose the names.
+    """Plan how a function's statements replace its call.
 
     Raises:
         NotInlined: the statements would behave differently there, or this cannot be determined.
@@ -97,7 +97,7 @@ class _Planner:
         return Inlining(stmt, names, tuple(bindings), tuple(results), value if ignored else None, aliases, self.guards)
 
     def check(self) -> None:
-        """Reject what only works in a function."""
+        """Reject functions whose statements work only in a function."""
         function = self.function
         for decorator in function.decorator_list:
             plain = isinstance(decorator, ast.Call) and not decorator.args and not decorator.keywords
@@ -143,13 +143,13 @@ class _Planner:
         given = [a for a in (*self.call.args, *self.call.keywords) if not isinstance(a, ast.Starred)]
         if any(isinstance(n, ast.NamedExpr) for a in given for n in walk(a)):
             raise NotInlined(f"line {self.call.lineno} binds a name in its arguments", "bind it above the call")
-        if isinstance(self.scope, ast.Module):  # which its variables would become part of
+        if isinstance(self.scope, ast.Module):  # the function's variables would become the module's
             lookups = (n for n in variable_lookups(self.tree, None) if not self.names_another(n))
             if (lookup := next(lookups, None)) is not None:
                 raise NotInlined(f"line {lookup.lineno} may look variables up by their names", "name them")
 
     def names_another(self, lookup: ast.expr) -> bool:
-        """Whether a lookup by text is of a written name that the function does not bind: `globals()["Agent"]`."""
+        """Whether a lookup by text has a literal name that the function does not bind: `globals()["Agent"]`."""
         item = self.tree.parents.get(self.tree.parents[lookup])
         key = item.slice.value if isinstance(item, ast.Subscript) and isinstance(item.slice, ast.Constant) else None
         return isinstance(key, str) and key not in self.locals
@@ -175,7 +175,7 @@ class _Planner:
         return tuple(s for s in found if _returns_early(s.body[0], kept=assigned))
 
     def is_owner(self, declaration: ast.Global | ast.Nonlocal) -> bool:
-        """Whether the variables that the function binds for others belong to the scope of its call."""
+        """Whether the variables of a `global` or `nonlocal` declaration belong to the scope of the call."""
         if declaration not in self.function.body:
             return False
         if isinstance(declaration, ast.Global):
@@ -184,7 +184,7 @@ class _Planner:
 
     @cached_property
     def kept(self) -> dict[str, int]:
-        """Variables that inner functions may read later, with the line: each call made new ones for them."""
+        """Variables that inner functions may read later, with the line: each call of the function makes new ones."""
         for node in (n for s in self.function.body for n in walk(s)):
             if isinstance(node, ast.ClassDef):
                 raise NotInlined(f"line {node.lineno} makes a class", "make it outside of the function")
@@ -259,7 +259,7 @@ class _Planner:
             lost = next((p for p, text in placed.items() if text.partition(".")[0] in own), None)
             if lost is None:
                 break
-            del placed[lost]  # the statements bind the name that it would get
+            del placed[lost]  # the statements bind the name that would stand for the parameter
         self.placed = placed
         bindings = [(names[p], v) for p, v in given.items() if p not in placed and ast.unparse(v) != names[p]]
         for i, (name, _) in enumerate(bindings):
@@ -270,7 +270,7 @@ class _Planner:
 
     @cached_property
     def aliases(self) -> dict[str, ast.Assign]:
-        """Variables that are only another name for something: `s = self.settings`, with the statement."""
+        """Variables that are only another name for an object, with the statement: `s = self.settings`."""
         found: dict[str, ast.Assign] = {}
         for stmt in self.function.body:
             if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1 and isinstance(stmt.targets[0], ast.Name):
@@ -284,9 +284,9 @@ class _Planner:
 
     @cached_property
     def known_as(self) -> dict[str, str]:
-        """The names that the scope of the call has given to attributes, above it: `args` for `self.args`.
+        """Names by which the scope knows attributes, bound above the call: `args` for `self.args`.
 
-        What is put in place of a parameter never changes, so the name still stands for it.
+        An attribute that can replace a parameter never changes, so the name still stands for it.
         """
         found: dict[str, str] = {}
         for stmt in (s for s in self.scope.body if (s.end_lineno or 0) < self.call.lineno):
@@ -395,7 +395,7 @@ class _Planner:
 
     @cached_property
     def inner(self) -> set[str]:
-        """Names that comprehensions and inner functions bind for themselves."""
+        """Names that are local to comprehensions and inner functions."""
         found: set[str] = set()
         for node in (n for s in self.function.body for n in walk(s)):
             if isinstance(node, ast.comprehension):
@@ -408,7 +408,7 @@ class _Planner:
 
     @cached_property
     def shared(self) -> set[str]:
-        """Variables that functions bind for others."""
+        """Variables that a `global` or `nonlocal` statement declares."""
         return {n for s in self.tree.nodes if isinstance(s, (ast.Global, ast.Nonlocal)) for n in s.names}
 
     @cached_property
@@ -450,7 +450,7 @@ class _Planner:
 
 
 def _extends(stmt: ast.stmt) -> bool:
-    """Whether a statement is `x += [...]`, which keeps x the same list."""
+    """Whether a statement is `x += [...]`, after which x is still the same list."""
     return isinstance(stmt, ast.AugAssign) and isinstance(stmt.op, ast.Add) and isinstance(stmt.value, ast.List)
 
 
@@ -459,7 +459,7 @@ def _makes(scope: ast.Module | ast.FunctionDef) -> bool:
 
 
 def _returns_early(stmt: ast.stmt, *, kept: bool) -> bool:
-    """Whether a statement returns a value that can be dropped or, if it is `kept`, evaluated instead."""
+    """Whether a statement returns a value that can be dropped or, if the value is `kept`, evaluated in its place."""
     does = (ast.NamedExpr, ast.Lambda, *(() if kept else (ast.Call, ast.Attribute, ast.Subscript)))
     return isinstance(stmt, ast.Return) and not any(isinstance(n, does) for n in walk(stmt))
 

@@ -1,4 +1,4 @@
-"""Scripts whose options choose the class of the object that trains, where only one class is known.
+"""Scripts in which an option chooses the class of the object that trains, and only one class is in the file.
 
 `if args.policy == "TD3": policy = TD3(...)`, `elif args.policy == "DDPG": policy = other_file.DDPG(...)`.
 """
@@ -15,9 +15,9 @@ from transformer.syntax.tree import Tree
 
 
 def of_known_class(state: State) -> tuple[State, tuple[str, ...]] | None:
-    """The state in which the object is of the class that the options' defaults choose, with notes; None if none does.
+    """The state in which the object has the class that the option's default chooses, with notes; None if not possible.
 
-    For all other choices the script stops where it made the object: there the original is to be run.
+    For every other choice the script stops where it would make the object, and tells the user to run the original.
     """
     tree, roles = state.tree, state.roles
     for method in dict.fromkeys(tree.scope_of(step) for step in roles.optimizer_steps):
@@ -60,7 +60,7 @@ def _stores_of(tree: Tree, name: str) -> list[ast.Name]:
 
 
 def _is_default(tree: Tree, stmt: ast.stmt) -> bool:
-    """Whether a statement is in the branch `if args.x == "...":` that the option's default takes, run once."""
+    """Whether a statement is outside loops, in the branch `if args.x == "...":` that the option's default takes."""
     chosen = tree.parents[stmt]
     if not isinstance(chosen, ast.If) or stmt not in chosen.body or tree.loops_around(stmt):
         return False

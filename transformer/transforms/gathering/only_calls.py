@@ -35,7 +35,7 @@ from transformer.values.effects.world import World
 
 ITSELF = module_methods(gives="itself")
 OF_CLASSES = decorators(calls=False)
-"""What decorates a class and makes no other of it."""
+"""Decorators that return the class that they decorate."""
 
 
 class _MethodCall(ast.Call):
@@ -61,8 +61,8 @@ def only_calls(
 
     Args:
         roles: the script.
-        by_name: whether to use names only, and leave out calls that need the objects an expression may be.
-        known: names of methods that have been shown to be called only by the one expression that ends with their name.
+        by_name: whether to judge by names alone, and omit calls whose callee depends on the object of an expression.
+        known: names of methods that are known to be called only by the one expression that ends with their name.
     """
     tree = roles.tree
     defined: dict[str, list[ast.AST]] = {}
@@ -98,7 +98,7 @@ def only_calls(
         if not isinstance(call, ast.Call) or call.func is not uses[0] or function in tree.ancestors(call):
             continue
         if isinstance(owner, ast.ClassDef) and any(_in_class_body(tree, n, owner) for n in names.get(name, [])):
-            continue  # `act = method` below it
+            continue  # such as `act = method` in the class's body
         if isinstance(owner, ast.ClassDef):
             receiver = uses[0].value if isinstance(uses[0], ast.Attribute) else None
             if receiver is None or _is_called_unseen(tree, name):
@@ -120,7 +120,7 @@ def trains_once(roles: Roles) -> bool:
     calls = only_calls(roles, by_name=False) if isinstance(scope, ast.FunctionDef) else {}
     while isinstance(scope, ast.FunctionDef):
         only = calls.pop(scope, None)
-        if only is None or scope.decorator_list:  # which may call it again
+        if only is None or scope.decorator_list:  # a decorator may call it again
             return False
         scope = tree.scope_of(only.call)
         around = takewhile(partial(is_not, scope), tree.ancestors(only.call))
@@ -130,12 +130,12 @@ def trains_once(roles: Roles) -> bool:
 
 
 def looks_at_methods_of(roles: Roles, cls: ast.ClassDef, *, by_name: bool = False) -> ast.AST | None:
-    """A place where a script may see, replace or call methods of a class other than by their literal names."""
+    """A place where a script may see, replace or call methods of a class by other means than their literal names."""
     return looks_at_methods(roles.tree, cls, lambda value: by_name or roles.get(World).may_be_of(value, cls))
 
 
 def _is_called_unseen(tree: Tree, name: str) -> bool:
-    """Whether Python, torch or a pattern may use a method without its name in a call."""
+    """Whether Python, torch or a pattern may use a method without a call by its name."""
     special = name == "forward" or (name.startswith("__") and name.endswith("__"))
     return special or any(name in getattr(node, "kwd_attrs", ()) for node in tree.nodes)  # `case object(update=_)`
 
@@ -163,9 +163,9 @@ def _is_function(node: ast.AST) -> TypeGuard[ast.FunctionDef]:
 
 
 def _is_of_another(tree: Tree, value: ast.expr, owner: ast.ClassDef) -> bool:
-    """Whether an object is known to be of another class of the file than `owner`, which has no subclasses.
+    """Whether an object is known to be an instance of a class unrelated to `owner`, which has no subclasses.
 
-    It is `self` of that class, or a name or attribute that is only ever bound to its new instances.
+    It is `self` of such a class, or a name or attribute that is only ever bound to new instances of it.
     """
     if any(owner.name in map(unparse, cls.bases) for cls in tree.classes.values()):
         return False
@@ -187,8 +187,8 @@ def _is_of_another(tree: Tree, value: ast.expr, owner: ast.ClassDef) -> bool:
 
 
 def _class_of(tree: Tree, name: ast.Name) -> ast.ClassDef | None:
-    """The class of the object of a name: `self` in methods, a name only bound to new instances, or a parameter that
-    every call gives such a name."""
+    """The class of a name's object: of `self`, of a name bound only to new instances, or of a parameter that gets such
+    a name in every call."""
     scope = tree.scope_of(name)
     stores = [n for n in tree.stores.get((ast.Name, name.id), ()) if isinstance(n, ast.Name)]
     own = [n for n in stores if tree.scope_of(n) is scope]
@@ -211,13 +211,13 @@ def _class_given(tree: Tree, function: ast.FunctionDef, parameter: str) -> ast.C
         called = isinstance(call, ast.Call) and call.func is use and tree.function_called(call) is function
         bound = bind_arguments(function, call) if called and isinstance(call, ast.Call) else None
         given = bound.given.get(parameter) if bound is not None else None
-        inside = tree.scope_of(use) is function  # where it may hand on what it was given
+        inside = tree.scope_of(use) is function  # a recursive call may pass on its own argument
         found.add(_class_of(tree, given) if isinstance(given, ast.Name) and not inside else None)
     return found.pop() if len(found) == 1 else None
 
 
 def _class_assigned(tree: Tree, target: ast.expr) -> ast.ClassDef | None:
-    """The class of the file of whose new instance a target is bound; an attribute may be a module that was moved."""
+    """The class of the file whose new instance a target is bound to, an attribute perhaps by way of `.to(device)`."""
     stmt = tree.parents[target]
     if not isinstance(stmt, ast.Assign) or target not in stmt.targets:
         return None
@@ -227,7 +227,7 @@ def _class_assigned(tree: Tree, target: ast.expr) -> ast.ClassDef | None:
 
 
 def _has_only_torchs(tree: Tree, cls: ast.ClassDef, methods: Collection[str]) -> bool:
-    """Whether a class of the file is a module of torch, with torch's own of these methods."""
+    """Whether a class of the file is a module of torch and inherits torch's own versions of these methods."""
     line = tree.lineage(cls)
     foreign = [b for c in line for b in tree.bases(c) if unparse(b) not in tree.classes]
     own = {m.name for c in line for m in c.body if _is_function(m)}
@@ -266,7 +266,7 @@ def _is_instance(tree: Tree, value: ast.expr, owner: ast.ClassDef) -> bool:
 
 
 def _is_inherited(roles: Roles, value: ast.expr, method: ast.FunctionDef) -> bool:
-    """Whether `value` is `self` in a class whose subclasses, all in this file, have no other method of the name."""
+    """Whether `value` is `self` in a class whose subclasses, all in this file, do not override the method."""
     tree = roles.tree
     owner = tree.class_of_self(value, tree.scope_of(value))
     if owner is not tree.parents[method] or not isinstance(owner, ast.ClassDef):
@@ -350,8 +350,7 @@ def training_to_inline(roles: Roles, calls: dict[ast.FunctionDef, OnlyCall]) -> 
 
 
 def making_to_inline(roles: Roles, calls: dict[ast.FunctionDef, OnlyCall]) -> OnlyCall | None:
-    """The call, above the training loop, of a function that makes an optimizer or returns one; None if there is
-    none."""
+    """The call above the training loop of a function that makes or returns an optimizer; None if there is none."""
     tree = roles.tree
     names = [*(o.name for o in roles.optimizers), *roles.made_elsewhere]
     stepped = {name.partition(".")[0] for name in names}

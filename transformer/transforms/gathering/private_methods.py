@@ -1,4 +1,4 @@
-"""Private methods under other names, `_size` for `__size`: Python reads such a name anew in each class."""
+"""Rename private methods, `__size` to `_size`: outside of its class, Python would read such a name differently."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from transformer.transforms.gathering.only_calls import looks_at_methods_of
 def with_plain_names(state: State, function: ast.FunctionDef) -> State | None:
     """The state in which the private methods that a method uses have names that mean the same outside of the class.
 
-    Nothing else may tell the difference. None if no method is renamed.
+    A method keeps its name if other code may notice the change. None if no method is renamed.
     """
     tree, cls = state.tree, state.tree.parents[function]
     if not isinstance(cls, ast.ClassDef) or not _is_self_contained(state.roles, cls):
@@ -40,12 +40,12 @@ def with_plain_names(state: State, function: ast.FunctionDef) -> State | None:
 
 
 def is_private(name: str) -> bool:
-    """Whether a name in a class has the class's name put in front of it."""
+    """Whether Python puts the class's name in front of a name in a class."""
     return name.startswith("__") and not name.endswith("__")
 
 
 def _is_self_contained(roles: Roles, cls: ast.ClassDef) -> bool:
-    """Whether a class has only bases of this file, and nothing looks its methods up."""
+    """Whether a class has only bases of this file, and nothing looks up its methods."""
     tree = roles.tree
     bases = (base for one in tree.lineage(cls) for base in tree.bases(one))
     known = all(isinstance(base, ast.Name) and base.id in tree.classes for base in bases)

@@ -1,4 +1,4 @@
-"""Helpers that step the optimizer they are given for the loss they are given, and are called for several networks.
+"""Helpers that get a loss and an optimizer, compute gradients and step, and are called for several networks.
 
 `def learn(loss, optimizer): optimizer.zero_grad(); loss.backward(); optimizer.step()`.
 """
@@ -18,9 +18,9 @@ from transformer.syntax.rewrite import Edits
 
 
 def with_own_helpers(state: State) -> tuple[State, tuple[str, ...]] | None:
-    """The state in which each call of such a helper has a copy of its own, and the copies' names; None if none is.
+    """The state in which each call of a helper has its own copy, and the names of the copies; None if there is none.
 
-    A copy does what the helper does: nothing else of the script uses the helper, or keeps what its defaults are.
+    The copies behave like the helper: the script only calls it, and its defaults are constants.
     """
     tree = state.tree
     for function in tree.of(ast.FunctionDef):
@@ -46,7 +46,7 @@ def with_own_helpers(state: State) -> tuple[State, tuple[str, ...]] | None:
 
 
 def _steps_for_others(roles: Roles, function: ast.FunctionDef) -> bool:
-    """Whether a function of the module steps only optimizers that it is given, for losses that it is given."""
+    """Whether a function of the module gets all optimizers that it steps, and all losses, as arguments."""
     tree, given = roles.tree, parameters(function)
     steps = [step for step in roles.optimizer_steps if tree.scope_of(step) is function]
     losses = [n for n in walk(function) if calls_method(n, "backward")]

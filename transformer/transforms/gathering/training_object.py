@@ -20,7 +20,7 @@ from transformer.transforms.gathering.unset import is_caught
 
 
 class Kept(Stays):
-    """The object must stay one."""
+    """The object must stay an object."""
 
     def __init__(self, why: str, instead: str) -> None:
         super().__init__(f"{why}: {instead}")
@@ -35,7 +35,7 @@ class Dissolved:
     stmt: ast.Assign | ast.Expr
     """The statement of the creation: `trainer = Trainer(args)`, or `Trainer(args).train()`."""
     name: str | None
-    """The name of the object there."""
+    """The name that this statement binds to the object."""
     scope: Scope
     init: ast.FunctionDef
     methods: tuple[ast.FunctionDef, ...]
@@ -45,7 +45,7 @@ class Dissolved:
     """Class attributes: the initial values of the object's attributes."""
     properties: frozenset[str]
     passed: dict[str, str]
-    """Attributes that always equal a parameter of `__init__`: the parameter."""
+    """Attributes that always equal a parameter of `__init__`, with the parameter."""
     stored: dict[ast.FunctionDef, frozenset[str]]
     """For each function in the class, the variables that it binds for others."""
 
@@ -109,7 +109,7 @@ class _Object:
     # --- whether ---------------------------------------------------------------------------------------------
 
     def check_class(self) -> None:
-        """Reject classes with more than methods."""
+        """Reject classes that contain more than methods and constants."""
         cls = self.cls
         if cls not in self.tree.root.body:
             raise Kept("it is defined inside something else", "define it at the top level of the file")
@@ -167,7 +167,7 @@ class _Object:
         self.check_use(node)
 
     def check_use(self, name: ast.Name) -> None:
-        """Reject a name of the object that does more than access an attribute."""
+        """Reject a use of the object that does more than access an attribute."""
         user = self.tree.parents[name]
         if not isinstance(name.ctx, ast.Load):
             raise Kept(f"line {name.lineno} assigns {name.id}, too", "make the object in one place")
@@ -277,7 +277,7 @@ class _Object:
     # --- names -----------------------------------------------------------------------------------------------
 
     def is_super(self, name: ast.Name) -> bool:
-        """Whether a name is that of `super().__init__()`, which has no effect here."""
+        """Whether a name is `super` in `super().__init__()`, which has no effect here."""
         around = list(self.tree.ancestors(name))[:4]
         return (
             name.id == "super"
@@ -359,8 +359,8 @@ class _Object:
             given = arguments.get(passed.get(part, ""))
             users = {m for u in self.attributes.get(part, ()) if (m := self.method_of(u))}
             if part in self.constants:
-                users |= {f for f in self.functions if f is self.init}  # which sets it
-            methods = users - {self.init}  # where an attribute that is a parameter is called like it
+                users |= {f for f in self.functions if f is self.init}  # it sets the constants
+            methods = users - {self.init}  # in it, an attribute that equals a parameter has the parameter's name
             if isinstance(given, ast.Name) and not any(given.id in self.bound_in(m) for m in methods):
                 names[part] = given.id
                 continue
@@ -370,7 +370,7 @@ class _Object:
                 users = methods
             taken = part in self.around or part in names.values() or hasattr(builtins, part)
             fresh = taken or any(part in self.words_in(m) for m in users)
-            fresh = fresh or any(part in self.bound_in(m) for m in self.methods)  # one may replace its call in another
+            fresh = fresh or any(part in self.bound_in(m) for m in self.methods)  # methods may be inlined later
             names[part] = self.tree.names.fresh(part) if fresh else part
         return names
 

@@ -1,4 +1,4 @@
-"""Reads of names that may be unset, in scripts that catch the error: elsewhere the error would differ, or not occur."""
+"""Reads of names that may be unset, in scripts that catch the error: in another place it may differ, or not occur."""
 
 from __future__ import annotations
 

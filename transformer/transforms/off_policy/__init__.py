@@ -1,1 +1,1 @@
-"""Transforms of training that stores single steps and learns from samples of them."""
+"""Transforms of off-policy training, which stores single steps and learns from samples of them."""

@@ -1,4 +1,4 @@
-"""The attributes of objects: networks made by their constructors, and numbers."""
+"""Attributes that are set only above the training loop: networks made by constructors, and numbers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Kept:
     maker: ast.FunctionDef
     """The constructor."""
     call: ast.Call | None
-    """The only call that makes such an object; None for the object that trains."""
+    """The only call that makes the object; None for the object that trains."""
     value: ast.expr
 
     def frame(self, roles: Roles) -> Frame | None:
@@ -77,8 +77,8 @@ class Kept:
 def changed_unseen(roles: Roles, names: Collection[str], of: type[ast.Attribute] | type[ast.Name]) -> str | None:
     """Why networks in attributes or variables of these names may get or share other parts; None if every use is known.
 
-    Known uses of a network are calls, calls of its class's methods and of torch's in CALLED, and copy.deepcopy().
-    Anything else that reaches a network, or a part of it, may do anything with it.
+    The known uses of a network are calling it, calling methods of its class or torch's methods in CALLED, and
+    copy.deepcopy(). Any other code that reaches a network, or a part of it, may do anything with it.
     """
     tree = roles.tree
     if "copy" in tree.bound or "copy" in tree.classes:
@@ -127,7 +127,7 @@ def makes_new(roles: Roles, values: Values, value: ast.expr, frame: Frame) -> bo
     classes = roles.tree.used_classes(cls)
     functions = [m for c in classes for m in c.body if isinstance(m, ast.FunctionDef)]
     if any(not isinstance(s, (ast.FunctionDef, ast.Expr, ast.Pass)) for c in classes for s in c.body):
-        return False  # a class attribute is shared by the objects
+        return False  # instances share class attributes
     try:
         return all(values.leaves(v, frame) <= NUMBERS for v in given) and not _shared(roles, values, functions)
     except Unknown:
@@ -137,7 +137,7 @@ def makes_new(roles: Roles, values: Values, value: ast.expr, frame: Frame) -> bo
 def _shared(roles: Roles, values: Values, functions: list[ast.FunctionDef]) -> bool:
     """Whether functions, or their callees, use a variable of the file that may be more than a number."""
     top = Frame(roles.tree.root)
-    for function in functions:  # grows as it is walked
+    for function in functions:  # the list grows
         defaults = [*function.args.defaults, *(d for d in function.args.kw_defaults if d is not None)]
         if function.decorator_list or not all(values.leaves(d, top) == NUMBER for d in defaults):
             return True

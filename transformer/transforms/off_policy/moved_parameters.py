@@ -11,24 +11,22 @@ from transformer.facts.torch_api import HOLDERS, layers
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import calls_method, pairwise, unparse, walk
 
-"""Modules whose functions keep nothing in a network."""
-
 
 @dataclass(frozen=True)
 class InPlace:
-    """What the body of a loop over two networks' parameters does to each target."""
+    """The update of a target's parameter in the body of a loop over the parameters of two networks."""
 
     into: str
     """The loop's name for the target's parameter."""
     kept: ast.expr | None
-    """By how much that is multiplied; None for `t.lerp_(p, rate)`, which says it by the rate alone."""
+    """The factor of the target's parameter; None for `t.lerp_(p, rate)`, which needs only the rate."""
     rate: ast.expr
     by_alpha: bool = False
-    """Whether the other one is added by `add_(p, alpha=rate)`, which rounds once, and not as a product."""
+    """Whether the other parameter is added by `add_(p, alpha=rate)`, which rounds once, and not as a product."""
 
 
 def moved_in_place(body: Sequence[ast.stmt], names: Collection[str], *, quiet: bool) -> InPlace | None:
-    """What `t.data.mul_(kept)` and `t.data.add_(rate * p.data)` do, also as one chain, or `t.data.lerp_(p.data, rate)`.
+    """The update by `t.data.mul_(kept)` and `t.data.add_(rate * p.data)`, perhaps chained, or by `t.data.lerp_(...)`.
 
     Args:
         body: the body of a loop over the parameters of two networks.
@@ -94,10 +92,10 @@ class ByState:
 
 
 def of_state_dicts(roles: Roles, block: Sequence[ast.stmt], loop: ast.For) -> ByState | None:
-    """The update in `for key in state: t[key] = rate * p[key] + kept * t[key]`; None for another loop.
+    """The update in `for key in state: t[key] = rate * p[key] + kept * t[key]`; None for any other loop.
 
-    Above it are `t = target.state_dict()` and `p = network.state_dict()`, below it `target.load_state_dict(t)`, and
-    nothing else reads these names.
+    Above the loop stand `t = target.state_dict()` and `p = network.state_dict()`, below it stands
+    `target.load_state_dict(t)`, and nothing else reads these names.
     """
     place = block.index(loop)
     over = loop.iter.func.value if calls_method(loop.iter, "keys") and not loop.iter.args else loop.iter
@@ -170,7 +168,7 @@ def _product(node: ast.expr, key: str) -> tuple[str, ast.expr] | None:
 
 
 def _state_is_parameters(roles: Roles) -> bool:
-    """Whether the state of every network of the file consists of parameters: its layers keep no buffers."""
+    """Whether the state_dict() of every network of the file contains only parameters, and no buffers of layers."""
     tree = roles.tree
     classes = [cls for cls in tree.classes.values() if roles.is_module(cls)]
     if any(tree.methods(name) for name in ("state_dict", "load_state_dict", "__setattr__")):

@@ -1,4 +1,4 @@
-"""Add to all rows of a tensor at once instead of row by row."""
+"""Add to all rows of a tensor at once, and not row by row."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _rewritten(roles: Roles, loop: ast.For) -> list[str]:
 
 
 def _is_no_list(node: ast.expr, tensor: str) -> bool:
-    """Whether a value is certainly not a list, whose rows may also be tensors: differences and quotients are not.
+    """Whether a value is certainly no list, whose rows could be tensors too: differences and quotients are no lists.
 
     Args:
         node: the value.

@@ -75,7 +75,7 @@ INFO = TransformInfo(
 
 @dataclass(frozen=True)
 class Factors:
-    """How a target's parameter t follows p: `t * kept + p * rate`; or `t.lerp_(p, rate)`, where nothing is `kept`."""
+    """How a target's parameter t follows p: `t * kept + p * rate` or, if `kept` is None, `t.lerp_(p, rate)`."""
 
     kept: str | None
     rate: str
@@ -92,7 +92,7 @@ class _Loop:
     network: str
     factors: Factors
     besides: tuple[ast.stmt, ...] = ()
-    """Statements around it that belong to it."""
+    """Statements beside the loop that belong to the update."""
 
 
 def apply(state: State) -> Rewrite:
@@ -168,10 +168,10 @@ def _are_given(function: ast.FunctionDef, networks: Iterable[ast.expr]) -> bool:
 
 
 def _check_given(roles: Roles, function: ast.FunctionDef, loop: ast.For, networks: Sequence[ast.expr]) -> None:
-    """Check that arguments of a function never share parameters, and the loop's names are not read below.
+    """Check that the networks passed to a function never share parameters, and the loop's names are not read below.
 
     Raises:
-        Skip: it may be otherwise.
+        Skip: they may share some, or may be read.
     """
     world = roles.get(World)
     moved, followed = (world.reach(world.of(network)) for network in networks)
@@ -227,10 +227,10 @@ def _by_state(roles: Roles, stmt: ast.For, found: ByState, reasons: list[Skip]) 
 
 
 def _check_networks(roles: Roles, uses: NetworkUses, group: Sequence[_Loop]) -> None:
-    """Check that the networks keep their parameters, have equally many, and none is both updated and followed.
+    """Check that the networks keep their parameters and are made alike, and that none is updated twice or followed too.
 
     Raises:
-        Skip: it is not so.
+        Skip: this is not known.
     """
     targets, networks = [one.target for one in group], [one.network for one in group]
     if len({*targets, *networks}) < len(targets) + len(set(networks)):
@@ -261,7 +261,7 @@ def _check_networks(roles: Roles, uses: NetworkUses, group: Sequence[_Loop]) -> 
         if any(one.stmt in statements(region.statements) for region in roles.phases.regions):
             raise Skip("it is in the middle of an update")
         if (late := _late_pass(roles, one.stmt)) is not None:
-            # Writing to .data is not counted as a change of what autograd has saved, and the functions' writes are
+            # Autograd does not count a write to .data as a change of a saved tensor, but counts the functions' writes
             raise Skip(f"line {late.lineno} may compute gradients through {one.target} as it was before")
         names = {n.id for n in ast.walk(one.stmt.target) if isinstance(n, ast.Name)}
         if read := names & roles.liveness.after[one.stmt]:
@@ -276,11 +276,10 @@ def _late_pass(roles: Roles, loop: ast.For) -> ast.Call | None:
 
 
 def _check_kept(roles: Roles, one: _Loop) -> None:
-    """Check that an object's networks are set only above training, the target as a copy of the other, and keep their
-    parts.
+    """Check that an object's networks are set only above training, are made alike, and keep their parts.
 
     Raises:
-        Skip: it is not so.
+        Skip: this is not known.
     """
     target, network = (Kept.of(roles, path) for path in (one.target, one.network))
     if target is None or network is None or target.maker is not network.maker:
@@ -301,7 +300,7 @@ def _check_kept(roles: Roles, one: _Loop) -> None:
 
 
 def _are_alike(roles: Roles, target: Kept, network: Kept) -> bool:
-    """Whether both are made by the same call of a class of the file, from numbers only, so that they share nothing."""
+    """Whether both are made by equal calls of a class of the file, from numbers only, so that they share nothing."""
     made = target.frame(roles)
     same = unparse(target.value) == unparse(network.value) and roles.tree.constructor(target.value) is not None
     return same and made is not None and makes_new(roles, Values(roles, lambda *_: None), target.value, made)
@@ -364,7 +363,7 @@ def _understood(roles: Roles, loop: ast.For, networks: dict[str, ast.expr]) -> _
 
 
 def _check_parameters(roles: Roles, networks: Iterable[ast.expr]) -> None:
-    """Check that each network has parameters: a loop over none does nothing, torch's function raises.
+    """Check that each network has parameters: without any, a loop does nothing, but torch's function raises an error.
 
     Raises:
         Skip: one may have none.
@@ -378,10 +377,10 @@ def _check_parameters(roles: Roles, networks: Iterable[ast.expr]) -> None:
 
 
 def _check_numbers(roles: Roles, *factors: ast.expr) -> None:
-    """Check that factors are numbers that stay the same.
+    """Check that factors are numbers that never change.
 
     Raises:
-        Skip: one is not known to; the reason names its own line, not the loop's.
+        Skip: one may; the reason names the factor's line, not the loop's.
     """
     for factor in factors:
         if not _is_number_for_run(roles, factor):
@@ -389,8 +388,8 @@ def _check_numbers(roles: Roles, *factors: ast.expr) -> None:
 
 
 def _is_number_for_run(roles: Roles, rate: ast.expr) -> bool:
-    """Whether an expression is one number for the whole run: a literal, an option, or a name set once to such a
-    number."""
+    """Whether an expression is one number for the whole run: a literal, an option, a name or attribute that never
+    changes, or one minus such a number."""
     if isinstance(rate, ast.Constant):
         return isinstance(rate.value, (int, float))
     if isinstance(rate, ast.BinOp):
@@ -400,7 +399,7 @@ def _is_number_for_run(roles: Roles, rate: ast.expr) -> bool:
         owner = names.owner_of(rate)
         if isinstance(owner, ast.FunctionDef) and rate.id in parameters(owner):
             bound = (n for n in roles.tree.of(ast.Name) if n.id == rate.id and not isinstance(n.ctx, ast.Load))
-            steady = not any(names.owner_of(n) is owner for n in bound)  # another function looks it up in each call
+            steady = not any(names.owner_of(n) is owner for n in bound)  # a helper evaluates it in each call
             return (steady or owner is not roles.scope) and roles.get(World).are_numbers(rate)
         value = roles.only_value(rate.id)
         stored = [n for n in roles.tree.of(ast.Name) if n.id == rate.id and not isinstance(n.ctx, ast.Load)]

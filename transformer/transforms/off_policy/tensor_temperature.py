@@ -1,4 +1,4 @@
-"""Keep a number that an update computes, such as a temperature, in a tensor."""
+"""Keep a number that is read from a tensor after updates, such as SAC's temperature, in a tensor."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ INFO = TransformInfo(
 FRESH = names("tensor", memory="new", dtype="kept", waits="", draws=False)
 """Methods of tensors that return new tensors of the same dtype."""
 SAME = (ast.Add, ast.Sub, ast.Mult)
-"""Operators for which a number and a one-element tensor give the same bits, on either side. Division is excluded: a
-number divided by a tensor is computed through the reciprocal, on some devices a tensor divided by a number too."""
+"""Operators for which a number and a one-element tensor give the same bits, on either side. Not so division: a number
+divided by a tensor is computed through the reciprocal, and on some devices so is a tensor divided by a number."""
 
 
 def apply(state: State) -> Rewrite:
@@ -111,7 +111,7 @@ def _rewrite(roles: Roles, edits: Edits, name: str) -> None:
         if tree.statement(node) in regions:
             _check_operand(roles, tensors, dtypes, node)
         elif not any(isinstance(outer, ast.JoinedStr) for outer in tree.ancestors(node)):
-            reads.append(node)  # in a text, a tensor without dimensions is formatted like its number
+            reads.append(node)  # an f-string formats a zero-dimensional tensor like a number
         elif not isinstance(shown := tree.parents[node], ast.FormattedValue):
             raise Skip(f"line {node.lineno} computes with {name} inside an f-string")
         elif shown.conversion != -1:
@@ -129,7 +129,7 @@ def _rewrite(roles: Roles, edits: Edits, name: str) -> None:
 
 
 def _is_float32(roles: Roles, dtypes: Dtypes, made: ast.expr) -> bool:
-    """Whether a method returns a float32 tensor when called on a name, which may be bound only under a condition."""
+    """Whether a call `x.exp()` returns a float32 tensor, judged by all values of the name `x`."""
     assert isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute)
     if made.args or made.keywords or not isinstance(made.func.value, ast.Name):
         return False

@@ -49,16 +49,15 @@ INFO = TransformInfo(
     ),
 )
 
-"""Attributes of torch that are not functions."""
 FOLLOWED = 4
 """The maximum number of assignments to follow from the network's result to the numbers."""
 
 
 def apply(state: State) -> Rewrite:
-    """Put each such call under torch.no_grad().
+    """Put each call that chooses the actions under torch.no_grad().
 
     Raises:
-        Skip: there is none, or more than values of its results may be used.
+        Skip: there is none, or its results may be used for more than their values.
     """
     tree, roles = state.tree, state.roles
     compiling = own_compiling(tree)
@@ -99,13 +98,13 @@ def _seen_from_outside(roles: Roles) -> ast.expr | None:
         name = roles.tree.last_name(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""
         if not re.search(r"(?<!step_pre)(?<!step_post)_hook|Mode$", name):
             continue
-        if role(roles.tree.qualified(node) or "") in (None, "tensors"):  # an environment's mode is of its own
+        if role(roles.tree.qualified(node) or "") in (None, "tensors"):  # not an environment's mode
             return node  # type: ignore[return-value]
     return None
 
 
 def _check_use(roles: Roles, stmt: ast.stmt) -> None:
-    """Check that nothing can distinguish a statement's results, and what it writes to, from those without a graph.
+    """Check that nothing can notice whether a statement's results, and the tensors that it writes to, have a graph.
 
     Raises:
         Skip: something may.
@@ -122,7 +121,7 @@ def _check_use(roles: Roles, stmt: ast.stmt) -> None:
 
 
 def _leaves_numbers(roles: Roles, stmt: ast.Assign, depth: int) -> bool:
-    """Whether the names that a statement binds are used only for numbers, arrays, and values without a graph."""
+    """Whether the names that a statement binds are only turned into numbers, arrays, or values without a graph."""
     tree, bound = roles.tree, access(stmt).binds
     if not all(isinstance(n, (ast.Name, ast.Tuple, ast.Starred)) for n in stmt.targets) or not depth:
         return False
@@ -163,7 +162,7 @@ def _has_no_graph(roles: Roles, node: ast.AST) -> bool:
 
 
 def _takes(roles: Roles, outer: ast.AST, name: ast.Name) -> bool:
-    """Whether a chain of calls turns a name, or a torch function's result for it, into numbers."""
+    """Whether an expression turns a name, or a torch function's result for it, into values without a graph."""
     if _has_no_graph(roles, outer):
         return name in outer.args  # type: ignore[attr-defined]
     if not becomes_numbers(outer):

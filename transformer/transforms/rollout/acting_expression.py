@@ -30,14 +30,14 @@ class Expression:
     function: ast.FunctionDef
     cls: ast.ClassDef | None
     places: tuple[ast.expr, ...]
-    """Expressions of the same text, whose names have the same meaning."""
+    """The places: expressions with the same text, in which the names mean the same."""
     params: tuple[str, ...]
     given: tuple[str, ...]
     """The arguments at each place."""
     text: str
-    """The expression, of the parameters."""
+    """The text of the expression, in terms of the parameters."""
     unused: bool
-    """Whether gradients are recorded but not used, and the network is known to compute the same without."""
+    """Whether gradients are recorded but not used, and the network is known to compute the same without them."""
 
 
 def hooks(roles: Roles) -> bool:
@@ -72,7 +72,7 @@ def find_expression(roles: Roles) -> Expression | None:
 def _own_network(roles: Roles) -> Expression | None:
     """The calls of one network of the object that trains, on tensors, by which its training method chooses the actions.
 
-    The same calls stay in the same places. None if gradients may be used, or the network may do more than compute.
+    The calls themselves stay where they are. None if gradients may be used, or the network may do more than compute.
     """
     tree, function, world = roles.tree, roles.scope, roles.get(World)
     cls = tree.parents[function] if isinstance(function, ast.FunctionDef) else None
@@ -125,7 +125,7 @@ def _acting_functions(roles: Roles) -> Iterator[tuple[ast.FunctionDef, ast.Class
             if kept and is_plain_class(tree, owner):
                 yield function, owner
         elif owner is tree.root and isinstance(roles.scope, ast.Module) and function.name not in tree.rebound:
-            yield function, None  # --compile replaces a name of the training scope
+            yield function, None  # --compile rebinds a name of the training scope
 
 
 def _computed(roles: Roles, computing: Computing, stmt: ast.stmt, node: ast.AST) -> Iterator[ast.expr]:
@@ -191,12 +191,12 @@ def _names_lead_to_numbers(
 
 
 def _keeps_nothing(roles: Roles, node: ast.expr, run: Sequence[ast.AST] | None = None) -> bool:
-    """Whether an expression only runs known networks and sets no attribute or item, which might have a graph.
+    """Whether an expression only runs known networks and stores nothing, perhaps with a graph, in attributes or items.
 
     Args:
         roles: the script.
         node: the expression.
-        run: what it may run, if that is known.
+        run: the nodes that it may run, if these are known.
     """
     nodes = roles.reached([node]) if run is None else run
     kept = (n for n in nodes if isinstance(n, (ast.Attribute, ast.Subscript)))
@@ -207,7 +207,7 @@ def _keeps_nothing(roles: Roles, node: ast.expr, run: Sequence[ast.AST] | None =
 
 
 def _run_by(roles: Roles, call: ast.Call) -> Sequence[ast.AST] | None:
-    """The nodes of all that calling a network of this file runs; None if that is not known, or not only torch's."""
+    """The nodes that calling a network of this file runs; None if not known, or if they call another library."""
     tree, world = roles.tree, roles.get(World)
     lineages = [tree.lineage(cls) for cls in world.classes(call.func)] if world.is_module(call.func) else []
     methods = [

@@ -1,4 +1,4 @@
-"""Give a function that can be compiled to a method that chooses the actions but belongs to no known network."""
+"""Wrap a method that chooses the actions, but belongs to no known network, in a function that can be compiled."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def apply(state: State) -> Rewrite:
     call, callee = found
     line, text, quiet = call.lineno, unparse(call.func), without_gradients(tree, call)
     generator = next((n for n in walk(tree.root) if tree.qualified(n) == "random.Random"), None)
-    if generator is not None:  # Dynamo does not keep its state: observed with torch 2.13
+    if generator is not None:  # Dynamo does not keep the generator's state: observed with torch 2.13
         raise Skip(f"line {generator.lineno} names random.Random, from which compiled code draws one number repeatedly")  # type: ignore[attr-defined]
     given = [*call.args, *(k.value for k in call.keywords)]
     if any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords):
@@ -126,7 +126,7 @@ def _acting(roles: Roles) -> tuple[ast.Call, _Callee] | None:
 
 
 def _callee(roles: Roles, call: ast.Call) -> _Callee | None:
-    """The callee of a call, if it is a function that uses a trained network, or a method of an object with one."""
+    """The callee of a call: a function that uses a trained network, or a method of an object that has one; or None."""
     tree = roles.tree
     if not isinstance(call.func, ast.Attribute):
         function = tree.function_called(call)
@@ -159,7 +159,7 @@ def _callee(roles: Roles, call: ast.Call) -> _Callee | None:
 def _array_used(method: ast.FunctionDef) -> ast.Call | None:
     """Where a method converts a tensor to an array and does more with it than return it.
 
-    Compiled, an array's element or sum is an array, not a number, and dividing integers gives float32.
+    In compiled code, an element or a sum of an array is an array, not a number, and dividing integers gives float32.
     """
     returned = [s.value for s in statements(method.body) if isinstance(s, ast.Return) and s.value is not None]
     values = [e for v in returned for e in (v.elts if isinstance(v, ast.Tuple) else [v])]

@@ -75,9 +75,9 @@ INFO = TransformInfo(
 )
 
 KEEPING = ("tensor", "array", "dict", "list")
-"""Kinds of objects that keep a step's values."""
+"""Kinds of objects into which a step's values are written."""
 AFTER = OF["tensor"].keys() | OF["array"].keys()
-"""Methods that a tensor passes through on this way."""
+"""Methods through which a value passes on the way into them."""
 
 
 def apply(state: State) -> Rewrite:
@@ -96,7 +96,7 @@ def apply(state: State) -> Rewrite:
     what = overlooked(roles, [p.place.scope for p in parts] if expression is None else [expression.function])
     if expression is not None and (what is None or not expression.unused):
         return _with_method(state, expression)
-    # With gradients, compiled code is one node of the graph: it keeps other tensors, and allows one backward pass
+    # If it records gradients, compiled code is one node of the graph, which saves other tensors for one backward pass
     same = [p for p in parts if _is_quiet(roles, p) and p.in_order]  # the same statements, in the same place
     if not same and what is not None:
         raise Skip(f"{what}, so it is not known what a network computes, or what observes the order")
@@ -126,13 +126,13 @@ def apply(state: State) -> Rewrite:
 
 
 def _quiet(made: cst.FunctionDef, *, unused: bool) -> cst.FunctionDef:
-    """A function, without gradients where those of its results are unused."""
+    """A function, decorated with torch.no_grad() if the gradients of its results are unused."""
     no_grad = cst.Decorator(cst.parse_expression("torch.no_grad()"))
     return made.with_changes(decorators=[no_grad]) if unused else made
 
 
 def _with_method(state: State, found: Expression) -> Rewrite:
-    """The state in which a method of its own returns an expression."""
+    """The rewrite that moves an expression into a function or method of its own."""
     edits, name = Edits(state.source), fresh_member(state.tree, "decide")
     own = [] if found.cls is None else [first_parameter(found.function) or ""]
     for node, given in zip(found.places, found.given, strict=True):
@@ -171,7 +171,7 @@ def _bodies(roles: Roles) -> Iterator[_Place]:
             for m in methods
             if m in run and m not in left_out and _keeps_its_object(m) and _is_flat(tree, m)
         )
-    if isinstance(roles.scope, ast.Module):  # --compile replaces a name of the training scope
+    if isinstance(roles.scope, ast.Module):  # --compile rebinds a name of the training scope
         functions = (s for s in tree.root.body if isinstance(s, ast.FunctionDef) and s.name not in tree.rebound)
         yield from (_Place(f, None, f.body) for f in functions if f in run and f not in left_out and _is_flat(tree, f))
     block = roles.phases.block
@@ -180,7 +180,7 @@ def _bodies(roles: Roles) -> Iterator[_Place]:
 
 
 def _keeps_its_object(method: ast.FunctionDef) -> bool:
-    """Whether a method's first parameter is always its object."""
+    """Whether a method never rebinds its first parameter, the object."""
     own = first_parameter(method)
     return own is not None and own not in scope_access(method.body).binds
 
@@ -203,14 +203,14 @@ def _nests(body: Sequence[ast.stmt]) -> bool:
 
 @dataclass(frozen=True)
 class Hoisted:
-    """A value that is computed with the statements, and used by name where it was."""
+    """A value to compute together with the moved statements; a name replaces it in the statement that remains."""
 
     value: ast.expr
     name: str
     kept_by: ast.expr | None
-    """The list that it is appended to."""
+    """The list to which the value is appended."""
     whole: bool
-    """Whether it is used with its graph, if it has one: returned, or written into memory."""
+    """Whether the value is used with its graph, if it has one: returned, or written into memory."""
 
 
 @dataclass
@@ -225,13 +225,13 @@ class _Part:
     moved: set[ast.AST] = field(default_factory=set)
     """The nodes that move."""
     in_order: bool = True
-    """Whether no remaining statement is between them."""
+    """Whether no statement that stays is between them."""
     records: bool = False
     """Whether they compute with networks, or with values that may have a graph, outside torch.no_grad()."""
 
 
 def _parts(roles: Roles, place: _Place) -> Iterator[_Part]:
-    """The maximal parts of a scope that run a network and draw."""
+    """The largest parts of a scope that run a network and draw actions."""
     computing = Computing(roles, place.scope, place.cls)
     for block in [place.body, *(block for s in statements(place.body) for block in blocks(s))]:
         taken: set[ast.stmt] = set()
@@ -246,7 +246,7 @@ def _parts(roles: Roles, place: _Place) -> Iterator[_Part]:
 
 
 def _from(roles: Roles, computing: Computing, block: Sequence[ast.stmt], place: _Place) -> _Part:
-    """The computing statements from the beginning of a block on, across appends to lists and conversions to numbers."""
+    """The statements at the start of a block that only compute, skipping appends and conversions to numbers."""
     part, between = _Part(place, block[0], []), _Between(roles, computing, place.scope)
     read, bound, passed = set[str](), set[str](), False
     for stmt in block:
@@ -271,7 +271,7 @@ def _from(roles: Roles, computing: Computing, block: Sequence[ast.stmt], place: 
 
 @dataclass
 class _Found:
-    """The values of a remaining statement to compute with the statements above, and whether it is the last one."""
+    """The values of a remaining statement to compute with the moved ones, and whether it is the last statement."""
 
     values: list[Hoisted]
     ends: bool = False
@@ -289,7 +289,7 @@ class _Between:
         """The statements that write a step's values into tensors, dicts and lists."""
 
     def leaves_alone(self, node: ast.AST) -> bool:
-        """Whether a node, if moved above the writes so far, reads nothing they have written."""
+        """Whether a node reads nothing that the writes so far have written, so that it may be moved above them."""
         if not self._writes:
             return True
         world = self._roles.get(World)
@@ -297,7 +297,7 @@ class _Between:
         return not read or world.changes(world.reach(read), self._writes) is None
 
     def look(self, stmt: ast.stmt, bound: set[str]) -> _Found | None:
-        """The values that can be computed before a statement; None if it may do more than keep them or make numbers."""
+        """The values that can be computed before a statement; None if it may do more than store or convert them."""
         if isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Constant):
             return _Found([])
         if isinstance(stmt, ast.Expr) and calls_method(stmt.value, "append") and len(stmt.value.args) == 1:
@@ -315,7 +315,7 @@ class _Between:
         if isinstance(stmt, ast.Return) and stmt.value is not None:
             values = stmt.value.elts if isinstance(stmt.value, (ast.Tuple, ast.List)) else [stmt.value]
             found = _Found([], ends=True)
-            for value in values:  # up to the first that may do more, because the others come after it
+            for value in values:  # up to the first value that may do more than compute
                 inner = _received(value)
                 if isinstance(inner, (ast.Name, ast.Constant)):
                     continue
@@ -327,7 +327,7 @@ class _Between:
         return None
 
     def _of_write(self, stmt: ast.stmt, target: ast.Subscript, bound: set[str]) -> _Found | None:
-        """The value of `buffer[step] = value`, if it is known to change only the buffer, a dict or a list."""
+        """The value of `buffer[step] = value`, if the statement is known to change only a buffer, a dict or a list."""
         if self._scope is not self._roles.scope or not isinstance(target.value, (ast.Name, ast.Attribute)):
             return None
         world, value = self._roles.get(World), stmt.value if isinstance(stmt, ast.Assign) else target
@@ -355,9 +355,9 @@ class _Between:
         anew: bool = False,
         whole: bool = False,
     ) -> _Found | None:
-        """A value to compute with the statements; nothing to compute if it already has a name.
+        """A value to compute with the moved statements; empty if the value is one of their names.
 
-        It is computed from their results, or, if `anew`, from their inputs.
+        It is computed from their results or, if `anew`, perhaps only from their inputs.
         """
         if isinstance(value, ast.Name):
             return _Found([]) if value.id in self._computing.known else None
@@ -370,7 +370,7 @@ class _Between:
         return _Found([Hoisted(value, made, kept_by, whole)])
 
     def _is_list(self, grown: ast.expr) -> bool:
-        """Whether something is a list, judged by all assignments to its name in the file."""
+        """Whether all assignments to a name or attribute in the file bind a new empty list."""
         path = grown.value if isinstance(grown, ast.Attribute) else grown
         while isinstance(path, ast.Attribute) and not self._tree.methods(path.attr):
             path = path.value
@@ -401,7 +401,7 @@ def _sets_empty(stmt: ast.stmt) -> bool:
     if not isinstance(stmt, (ast.Assign, ast.AnnAssign)):
         return False
     if isinstance(stmt, ast.Assign) and len(stmt.targets) > 1:
-        return False  # several names for one list
+        return False  # two names for one list
     pairs = pairwise(stmt) if isinstance(stmt, ast.Assign) else [(stmt.target, stmt.value)]
     return all(v is not None and unparse(v) in ("[]", "list()") for _, v in pairs)
 
@@ -420,7 +420,7 @@ def _received(value: ast.expr) -> ast.expr:
 
 
 def _signed(roles: Roles, part: _Part, computing: Computing) -> bool:
-    """Determine inputs and outputs; False if one may be unset or is a distribution."""
+    """Determine the parameters and results of a part; False if one may be unset or is a distribution."""
     own = part.items
     hoisted = {n for i in own if isinstance(i, Hoisted) for n in walk(i.value)}
     part.moved = {n for i in own if isinstance(i, ast.stmt) for n in walk(i)} | hoisted
@@ -444,7 +444,7 @@ def _signed(roles: Roles, part: _Part, computing: Computing) -> bool:
 
 
 def _is_reached(roles: Roles, part: _Part, name: ast.Name) -> bool:
-    """Whether a name bound by the statements may be read there; also in a function that sees it."""
+    """Whether a read of a name, perhaps in an inner function, may get the value bound by the moved statements."""
     scope = part.place.scope
     if not isinstance(name.ctx, ast.Load) or not roles.is_ours(name, scope):
         return False
@@ -470,12 +470,12 @@ def _names_bound(item: ast.stmt | Hoisted) -> list[str]:
 
 
 def _is_quiet(roles: Roles, part: _Part) -> bool:
-    """Whether gradients are disabled for everything that the statements compute."""
+    """Whether gradients are disabled for all that the moved statements compute."""
     return not part.records or without_gradients(roles.tree, part.first)
 
 
 def _without_use(roles: Roles, part: _Part) -> bool:
-    """Whether gradients of the results are never used: they are drawn, become numbers, or are kept to be detached."""
+    """Whether gradients of the results are never used: the results are drawn, become numbers, or are detached later."""
     tree = roles.tree
     if tree.imports.get("torch") != "torch":
         return False
@@ -502,7 +502,7 @@ def _without_use(roles: Roles, part: _Part) -> bool:
 
 
 def _is_drawn(roles: Roles, part: _Part, name: str) -> bool:
-    """Whether the statements bind a name to drawn values, which have no gradient."""
+    """Whether the moved statements bind a name only to drawn values, which have no gradient."""
     stmts = [s for i in part.items if isinstance(i, ast.stmt) for s in statements([i])]
     binding = [s for s in stmts if name in access(s).binds and not hasattr(s, "body")]
     return bool(binding) and all(
@@ -518,7 +518,7 @@ def _is_drawn(roles: Roles, part: _Part, name: str) -> bool:
 
 
 def _only_detached(tree: Tree, grown: ast.expr) -> bool:
-    """Whether the elements of a list are only read to be detached, in the whole file."""
+    """Whether code anywhere in the file reads the elements of a list only to detach them."""
     if not isinstance(grown, ast.Attribute):
         return False
     uses = (n for n in tree.of(ast.Attribute) if n.attr == grown.attr)
@@ -526,7 +526,7 @@ def _only_detached(tree: Tree, grown: ast.expr) -> bool:
 
 
 def _is_detached(tree: Tree, use: ast.Attribute) -> bool:
-    """Whether a use of a list sets, fills or empties it, or makes something detached from its elements."""
+    """Whether a use of a list sets, fills or empties it, or makes a detached value of its elements."""
     node: ast.expr = use
     outer = tree.parents[use]
     if not isinstance(use.ctx, ast.Load):
@@ -538,7 +538,7 @@ def _is_detached(tree: Tree, use: ast.Attribute) -> bool:
     while True:
         if isinstance(outer, ast.Call) and node in outer.args:
             if node is use and (tree.calls(outer, *OF_HOST) or unparse(outer.func) == "len"):
-                return True  # for a list; for a tensor it may be the tensor itself
+                return True  # a list is copied; for a tensor, the result could be the tensor itself
             if (tree.qualified(outer.func) or "").rpartition(".")[2] not in OF["torch"]:
                 return False
         elif isinstance(outer, ast.Attribute):

@@ -1,4 +1,4 @@
-"""Whether a method only computes: torch.compile would recompile for, or leave out, anything else it does."""
+"""Whether a method only computes: torch.compile would recompile for any other effect, or omit it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Computation:
         self._seen: set[ast.FunctionDef] = set()
 
     def other(self, method: ast.FunctionDef) -> str | None:
-        """What a method does besides computing, with its line; None if nothing."""
+        """What a method does besides computing, as `line 12` or `line 12 calls f()`; None if it only computes."""
         if method in self._seen:
             return None
         self._seen.add(method)

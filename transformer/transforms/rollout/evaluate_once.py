@@ -64,14 +64,14 @@ INFO = TransformInfo(
 
 @dataclass(frozen=True)
 class Step:
-    """The call that chooses the actions, in a step of the rollout."""
+    """The call that chooses the actions in a step of the rollout."""
 
     stmt: ast.Assign
     """`action, logprob, _, value = policy(next_obs)`"""
     targets: tuple[str, ...]
     observation: str
     parameter: str
-    """The method's parameter for given actions."""
+    """The parameter of the method that takes actions already drawn."""
     place: int
     """The index of the actions among the results."""
     flat: bool
@@ -79,7 +79,7 @@ class Step:
 
 
 def apply(state: State) -> Rewrite:
-    """Split what a step computes.
+    """Split a step's computation: the steps draw actions, one call after the rollout computes the rest.
 
     Raises:
         Skip: the steps use more than actions, or one call for all steps may return something else.
@@ -93,7 +93,7 @@ def apply(state: State) -> Rewrite:
     _check_modes(roles)
     step = _find_step(roles, rollout)
     records = {key: (stmt, value) for stmt, key, value in recorded(roles, rollout)}
-    same = [".to(torch.float32)"] if state.history.other_precision is None else []  # linear layers take no other input
+    same = [".to(torch.float32)"] if state.history.other_precision is None else []  # linear layers accept only float32
     observations = _whole(records, step.observation, same)
     actions = _whole(records, step.targets[step.place], [".flatten()"] if step.flat else [])
     late = _late(roles, rollout, step, records)
@@ -113,7 +113,7 @@ class Value:
     name: str
     call: ast.Call
     keys: tuple[str, ...]
-    """What is recorded of its result."""
+    """The keys of the entries that record its result."""
 
 
 def _check_modes(roles: Roles) -> None:
@@ -136,7 +136,7 @@ def _find_step(roles: Roles, rollout: ast.For) -> Step:
     """The one call of the policy, if it has the expected form.
 
     Raises:
-        Skip: it has not.
+        Skip: there are several, or it has another form.
     """
     tree = roles.tree
     calls = roles.policy_calls
@@ -169,13 +169,13 @@ def _find_step(roles: Roles, rollout: ast.For) -> Step:
 
 
 def _entered(tree: Tree, stmt: ast.stmt, rollout: ast.For) -> list[ast.expr]:
-    """The `with` contexts of a step that contain a statement."""
+    """The context expressions of the `with` blocks in a step that contain a statement."""
     around = [n for n in tree.ancestors(stmt) if isinstance(n, ast.With) and rollout in tree.ancestors(n)]
     return [item.context_expr for block in around for item in block.items]
 
 
 def _postponable(roles: Roles, rollout: ast.For, step: Step, records: Records) -> list[Value]:
-    """Calls of known networks for the observations whose results can wait for the end of the rollout."""
+    """Calls of known networks on the observations whose results are not needed before the end of the rollout."""
     tree, found = roles.tree, list[Value]()
     live = Liveness.of(roles.scope.body, NONE, roles.counted).after[rollout]
     recording: dict[ast.stmt, str] = {stmt: key for key, (stmt, _) in records.items()}
@@ -228,7 +228,7 @@ def _in_lambda(tree: Tree, node: ast.AST) -> bool:
 
 
 def _needs_more(roles: Roles, rollout: ast.For, records: Records, key: str, name: str) -> bool:
-    """Whether an entry depends on more than a name and constants, or is used in the step."""
+    """Whether an entry depends on more than a name and values that stay the same, or is read in the step."""
     value = records[key][1]
     names = [n for n in walk(value) if isinstance(n, ast.Name) and n.id != name]
     called = any(isinstance(n, ast.Call) and isinstance(n.func, ast.Name) for n in walk(value))
@@ -251,7 +251,7 @@ def _stays(roles: Roles, name: ast.Name) -> bool:
 
 
 def _convolves(tree: Tree, cls: ast.ClassDef) -> str | None:
-    """Where a network convolves: a second pass over the rollout would cost more than the steps save."""
+    """Where a network convolves: a second pass over the rollout would cost more than it saves in the steps."""
     nodes = (n for part in tree.used_classes(cls) for n in walk(part))
     made = next((n for n in nodes if (tree.qualified(n) or "").startswith("torch.nn.Conv")), None)
     return (
@@ -262,10 +262,10 @@ def _convolves(tree: Tree, cls: ast.ClassDef) -> str | None:
 
 
 def _given_action(roles: Roles, method: ast.FunctionDef, count: int) -> tuple[str, int]:
-    """The parameter of a method for given actions, and the index of the actions among its results.
+    """The parameter of a method that takes actions already drawn, and the index of the actions among its results.
 
     Raises:
-        Skip: the method does not draw if they are omitted and return them otherwise.
+        Skip: the method does not draw actions if they are omitted, and return the given ones otherwise.
     """
     own = method.args.args[1:]
     for parameter in own[len(own) - len(method.args.defaults) :]:
@@ -317,7 +317,7 @@ def _whole(records: Records, name: str, changing_nothing: list[str]) -> str:
     Args:
         records: what a step records.
         name: the name.
-        changing_nothing: calls of methods that do not change this tensor.
+        changing_nothing: method calls that leave this tensor as it is.
 
     Raises:
         Skip: there is none.
@@ -332,7 +332,7 @@ def _whole(records: Records, name: str, changing_nothing: list[str]) -> str:
 
 
 def _late(roles: Roles, rollout: ast.For, step: Step, records: Records) -> dict[str, str]:
-    """The keys of the entries that can wait for the end of the rollout, each with the result it is computed from.
+    """The keys of the entries that can be computed after the rollout, each with the result that it is computed from.
 
     Raises:
         Skip: a step uses more than the actions.
@@ -378,7 +378,7 @@ def _check_sizes(roles: Roles, whole: list[str], late: list[str]) -> None:
 
 
 def _check_untouched(roles: Roles, rollout: ast.For, step: Step, evaluated: list[ast.Assign]) -> None:
-    """Check that the inputs of the policy and of the other calls are what is recorded.
+    """Check that what is recorded equals the inputs of the policy and of the other calls.
 
     Args:
         roles: the script.
@@ -387,7 +387,7 @@ def _check_untouched(roles: Roles, rollout: ast.For, step: Step, evaluated: list
         evaluated: the record of the observations, and the other calls.
 
     Raises:
-        Skip: something may change it, or the actions, in between.
+        Skip: something may change the observations, the actions or a network in between.
     """
     lines = [stmt.lineno for stmt in (step.stmt, *evaluated)]
     action = step.targets[step.place]

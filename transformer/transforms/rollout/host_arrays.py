@@ -53,11 +53,11 @@ class Carried:
 
     name: str
     made: ast.expr
-    """The value that is assigned to it."""
+    """The value that is assigned to the name."""
     base: ast.expr
-    """The array in that value."""
+    """The array from which the value is made."""
     flat: bool
-    """Whether it is flattened to one dimension when it is recorded."""
+    """Whether the tensor is flattened to one dimension when it is recorded."""
 
 
 def apply(state: State) -> Rewrite:
@@ -113,7 +113,7 @@ def _stays(roles: Roles, name: str, rollout: ast.For) -> bool:
 
 
 def _keep_array(roles: Roles, tensors: Tensors, edits: Edits, carried: Carried, rollout: ast.For, numpy: str) -> None:
-    """Keep an array where a tensor was made from it: as a copy, unless numpy has just made it only for this."""
+    """Keep an array instead of the tensor made from it: as a copy, unless numpy has made the array only for this."""
     tree, base = roles.tree, carried.base
     stmt = tree.statement(carried.made)
     rest = [(t, v) for t, v in pairwise(stmt) if v is not carried.made] if isinstance(stmt, ast.Assign) else []
@@ -126,7 +126,7 @@ def _keep_array(roles: Roles, tensors: Tensors, edits: Edits, carried: Carried, 
 
 
 def _is_new(roles: Roles, tensors: Tensors, read: ast.Name, stmt: ast.stmt, rollout: ast.For) -> bool:
-    """Whether a name is read for a new array made by numpy that nothing else in a step reads."""
+    """Whether a read gets a new array, made by numpy, that nothing else in a step reads."""
     bound = list(tensors.bindings(read.id, stmt))
     made = bound[0].value if len(bound) == 1 and isinstance(bound[0], ast.Assign) else None
     if not isinstance(made, ast.Call) or not roles.tree.calls(made, *MADE_OF_TWO):
@@ -156,11 +156,11 @@ def _carried(roles: Roles, tensors: Tensors, rollout: ast.For, value: ast.expr) 
     value, calls = recorded_tensor
     if not isinstance(value, ast.Name) or not tensors.tensor_before(value.id, rollout):
         return None
-    if value.id in roles.liveness.raised[rollout]:  # as a tensor
+    if value.id in roles.liveness.raised[rollout]:  # read, as a tensor, after an exception
         return None
     name, on_host = value.id, OnHost(roles, tensors, rollout)
     world = roles.get(World)
-    # Recorded above the environment's step, the value is no longer needed when that may write into its memory
+    # If the value is recorded above the environment's step, that step may write into its memory: it is not needed then
     stepping = [s for s in rollout.body if any(n in roles.env_steps for n in walk(s))]
     besides = stepping if stepping and tree.statement(value).lineno < stepping[0].lineno else []
     found: list[Carried] = []
@@ -186,7 +186,7 @@ def _carried(roles: Roles, tensors: Tensors, rollout: ast.For, value: ast.expr) 
             continue
         if tree.scope_of(node) is not roles.scope and roles.is_ours(node):
             return None  # a function may read it during the rollout
-        if rollout not in tree.ancestors(node):  # also from a class's body
+        if rollout not in tree.ancestors(node):
             continue
         if not on_host.is_array(node, tree.statement(node)) and not _is_tested(roles, node):
             return None
@@ -200,7 +200,7 @@ def _shares(roles: Roles, made: ast.expr) -> bool:
 
 
 def _is_tested(roles: Roles, node: ast.Name) -> bool:
-    """Whether a tensor is only read in `for i, d in enumerate(dones.tolist())`, and `d` only for its truth."""
+    """Whether a read of a tensor is `for i, d in enumerate(dones.tolist())`, and `d` is only tested for truth."""
     method = roles.tree.parents[node]
     if not isinstance(method, ast.Attribute) or method.attr != "tolist":
         return False

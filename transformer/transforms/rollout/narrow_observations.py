@@ -46,7 +46,7 @@ def apply(state: State) -> Rewrite:
     """Remove the cast of the observations, in the rollout and in the storage.
 
     Raises:
-        Skip: they are not known to be only recorded, and passed to networks that divide them first.
+        Skip: they may be used for more than being recorded and passed to networks that divide them first.
     """
     roles = state.roles
     facts, rollout, tensors = state.history, roles.rollout, roles.get(Tensors)
@@ -97,7 +97,7 @@ def _narrow(roles: Roles, tensors: Tensors, rollout: ast.For, edits: Edits, key:
     """Edit everything that concerns one entry of the storage.
 
     Raises:
-        Skip: it may be read by something that does not divide it.
+        Skip: code that does not divide it may read it.
     """
     tree = roles.tree
     made = list(_tensors_made(roles, tensors, rollout, name.id))
@@ -115,10 +115,10 @@ def _narrow(roles: Roles, tensors: Tensors, rollout: ast.For, edits: Edits, key:
 def _tensors_made(
     roles: Roles, tensors: Tensors, rollout: ast.For, name: str
 ) -> Iterator[tuple[ast.stmt, ast.expr, ast.expr]]:
-    """Where a tensor is made from what the environment returned: the statement, the value, and the array in it.
+    """Where a tensor is made from an array of the environment: the statement, the value, and the array in it.
 
     Raises:
-        Skip: it may be made from something else.
+        Skip: the tensor may be made from something else.
     """
     on_host = OnHost(roles, tensors, rollout)
     for stmt in statements(roles.scope.body):
@@ -151,7 +151,7 @@ def _resets(roles: Roles, node: ast.expr) -> bool:
 
 
 def _reset(roles: Roles, tensors: Tensors, node: ast.expr, stmt: ast.stmt) -> bool:
-    """Whether an array is what the environment's reset returned."""
+    """Whether an array is the result of the environment's reset."""
     if not isinstance(node, ast.Name):
         return _resets(roles, node)
     bindings = list(tensors.bindings(node.id, stmt))

@@ -1,4 +1,4 @@
-"""Give the call that chooses the actions a name, by which it can be compiled and captured."""
+"""Bind the callee that chooses the actions to a name, under which it can be compiled and captured."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ INFO = TransformInfo(
 )
 
 FOLLOWED = 4
-"""The maximum number of assignments to follow: action -> clipped action -> numpy action, a short chain."""
+"""The maximum number of assignments to follow, as from action to clipped action to numpy action."""
 
 
 def apply(state: State) -> Rewrite:
@@ -96,7 +96,7 @@ def _is_distribution(roles: Roles, call: ast.Call) -> bool:
 
 
 def records_nothing(roles: Roles, call: ast.Call) -> bool:
-    """Whether gradients are off where a network is called, or wherever the method that runs reads what it has."""
+    """Whether gradients are off where a network is called, or in its method wherever that reads `self`."""
     if without_gradients(roles.tree, call):
         return True
     method = Results(roles, call).called[1]
@@ -108,7 +108,7 @@ def records_nothing(roles: Roles, call: ast.Call) -> bool:
 
 
 def _only_computes(roles: Roles, call: ast.Call) -> bool:
-    """Whether a call is given tensors, and runs a method that returns what it computes of them, on their device."""
+    """Whether a call passes tensors to a method that only computes with them and reads nothing on the host."""
     cls, method = Results(roles, call).called
     if method is None or any(calls_method(n, "numpy", "item", "tolist") for n in walk(method)):
         return False
@@ -148,8 +148,7 @@ def acting_callee(roles: Roles) -> ast.expr | None:
 
 
 def deciding_values(roles: Roles) -> Iterator[ast.expr]:
-    """The values assigned on the way to the environment's step, backwards from there; each is followed if the next is
-    requested."""
+    """The values assigned on the way to the environment's step, followed backwards from there."""
     step = roles.phases.env_step
     actions = [*step.args, *(k.value for k in step.keywords)]
     wanted = {name: [roles.tree.statement(step)] for name in names_in(actions)}
@@ -167,13 +166,13 @@ def deciding_values(roles: Roles) -> Iterator[ast.expr]:
 
 
 def _either(value: ast.expr) -> Iterator[ast.expr]:
-    """What a value may be: `x if c else y` is x or y."""
+    """The values that an expression may have: x or y for `x if c else y`."""
     parts = (value.body, value.orelse) if isinstance(value, ast.IfExp) else ()
     yield from (e for part in parts for e in _either(part)) if parts else (value,)
 
 
 def _reaches(roles: Roles, stmt: ast.stmt, name: str, wanted: Mapping[str, Sequence[ast.stmt]]) -> bool:
-    """Whether a statement may bind a name to the value that is read, or write into it."""
+    """Whether a statement may bind a name to the value that a later statement reads, or write into it."""
     scope = roles.scope
     writes = name not in access(stmt).binds
     return any(
@@ -183,7 +182,7 @@ def _reaches(roles: Roles, stmt: ast.stmt, name: str, wanted: Mapping[str, Seque
 
 
 def _check_constant(roles: Roles, callee: ast.expr) -> None:
-    """Check that the callee is the same object, or the same method of it, in each call.
+    """Check that the callee is the same object, or a method of the same object, in each call.
 
     Raises:
         Skip: this is not known.

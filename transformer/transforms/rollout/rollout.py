@@ -50,7 +50,7 @@ def apply(state: State) -> Rewrite:
 
 
 def _region(roles: Roles) -> list[ast.stmt]:
-    """The loop, from the list that its steps fill to the stacking of that list; everything between was emitted."""
+    """The statements from the list that the loop fills to its stacking; all but the loop are emitted ones."""
     block, history = roles.phases.block, roles.history
     first = last = block.index(roles.phases.collect)
     for place, stmt in enumerate(block):

@@ -1,4 +1,4 @@
-"""Let compiled and captured networks draw from their distributions without waiting for the host."""
+"""Let compiled and captured networks draw from their distributions without waiting for the device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Give calls of further networks in a step names of their own: curiosity, intrinsic rewards, a separate critic."""
+"""Give calls of other networks in a step names of their own: curiosity, intrinsic rewards, a separate critic."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _calls_per_step(roles: Roles) -> list[ast.Call]:
 
 
 def _always_runs(roles: Roles, call: ast.Call) -> bool:
-    """Whether each step makes a call, or none does, as the script's arguments say."""
+    """Whether every step makes a call or none does, as the script's arguments decide."""
     stmt = roles.tree.statement(call)
     for outer in (stmt, *roles.tree.ancestors(stmt)):
         if outer in roles.phases.steps or outer is roles.outermost:
@@ -95,7 +95,7 @@ def _by_keyword(call: ast.Call, names: list[str]) -> list[tuple[ast.keyword, str
 
 
 def _owner(roles: Roles, network: str) -> ast.ClassDef | None:
-    """The class of this file that makes a network, the same wherever it is made; None if it may be another."""
+    """The class of this file of which a network is an instance wherever it is made; None if it may be another."""
     made = [v for _, v in roles.assignments(network) if not is_none(v)]
     calls = [roles.tree.constructor(v) for v in made]
     classes = {None if c is None else roles.tree.classes[ast.unparse(c.func)] for c in calls}
@@ -135,7 +135,7 @@ def _inputs(roles: Roles, call: ast.Call) -> list[str]:
 
 
 def _is_above(roles: Roles, stmt: ast.stmt) -> bool:
-    """Whether a statement is in a block, such as a condition's, above the training loop."""
+    """Whether a statement is inside a block, such as an `if`, above the training loop."""
     return any(outer in roles.setup for outer in roles.tree.ancestors(stmt) if not isinstance(outer, ast.For))
 
 

@@ -95,7 +95,7 @@ def apply(state: State) -> Rewrite:
     tensors = roles.get(Tensors)
     reasons: dict[str, str] = {}
     replaced = list(roles.get(find_buffers))
-    while True:  # a remaining buffer may keep others: those allocated like it, or together with it
+    while True:  # a buffer that stays may keep others: those allocated like it, or together with it
         for buffer in replaced:
             shape = dimensions(roles, buffer.call)
             if shape[:1] != [roles.spelled(steps)]:
@@ -201,7 +201,7 @@ def _obstacle(
         n
         for n in tree.of(ast.Name)
         if n.id == buffer.name and isinstance(n.ctx, ast.Store)
-        if not isinstance(tree.parents[n], ast.AugAssign)  # which changes the buffer in place, like a write to an entry
+        if not isinstance(tree.parents[n], ast.AugAssign)  # this changes the buffer in place, like a write to an entry
     ]
     if sum(roles.is_ours(n) for n in bound) != 1:
         return "its name is bound more than once"
@@ -233,7 +233,7 @@ def _obstacle(
 def _has_rows_of_environments(roles: Roles, buffer: Buffer) -> bool:
     """Whether a buffer's second size appears to be the number of environments.
 
-    If buffers differ in it, those whose size is not passed to the environment have another size.
+    If buffers differ in their second size, it must be the one with which the environment is made.
     """
     width = dimensions(roles, buffer.call)[1:2]
     widths = {tuple(dimensions(roles, b.call)[1:2]) for b in roles.get(find_buffers)} - {()}
@@ -272,7 +272,7 @@ def _place(store: Store) -> tuple[int, int]:
 
 
 def _kept(roles: Roles, buffer: Buffer, replaced: Sequence[Buffer]) -> str | None:
-    """Why the next rollout's values, which would be in the buffer but not in the stack, may be expected elsewhere."""
+    """Why code elsewhere may expect the next rollout's values, which the buffer would hold but the stack does not."""
     world = roles.get(World)
     held = world.outlives(world.of(buffer.call), {b.name for b in replaced}, roles.phases.loop.body)
     if held is None or held.node is None:
@@ -281,7 +281,7 @@ def _kept(roles: Roles, buffer: Buffer, replaced: Sequence[Buffer]) -> str | Non
 
 
 def _left(roles: Roles, rollout: ast.For, buffer: Buffer, replaced: Sequence[Buffer]) -> str | None:
-    """What holds a row after the rollout: a row of the buffer is a view of it, but not of the stack."""
+    """What may hold a row after the rollout: a row is a view of the buffer, but not of the stack."""
     world, live = roles.get(World), roles.liveness.after[rollout]
     held = world.outlives(world.of(buffer.call), {b.name for b in replaced}, rollout.body, live)
     return None if held is None else f"line {held.lineno}: after the rollout {held.what}" if held.node else held.what
@@ -295,7 +295,7 @@ def _uses_of_buffer(roles: Roles, buffer: Buffer, replaced: Sequence[Buffer]) ->
 
 
 def _read_back(roles: Roles, rollout: ast.For, buffer: Buffer, use: ast.Name) -> ast.Subscript | None:
-    """The `buffer[step]` that reads, after the step's write, what the step has written."""
+    """The `buffer[step]` that reads back what the same step has written; None for any other use."""
     tree = roles.tree
     node, store = tree.parents[use], buffer.stores[0].stmt
     if (
@@ -321,7 +321,7 @@ def _read_back(roles: Roles, rollout: ast.For, buffer: Buffer, use: ast.Name) ->
 
 
 def _shaped_like(roles: Roles, buffer: Buffer, use: ast.Name) -> tuple[ast.Call, str] | None:
-    """A `torch.zeros_like(buffer)` in the setup, and the text of the same tensor by its shape."""
+    """A `torch.zeros_like(buffer)` above the training loop, and the text that makes the same tensor from its shape."""
     tree = roles.tree
     call = tree.parents[use]
     if not isinstance(call, ast.Call) or not tree.calls(call, "torch.zeros_like", "torch.ones_like"):
@@ -418,9 +418,9 @@ def _recorded(
     part: str | None,
     again: Mapping[ast.expr, str],
 ) -> str:
-    """The text of the value that a step records: in the shape of a buffer's row, and never shared with the environment.
+    """The text of the value that a step records, in the shape of a buffer's row, sharing no memory that may change.
 
-    `part` is the name that the value is unpacked into, if any; `again` are the reads of the same step's records.
+    `part` is the name that the value is unpacked into, if any; `again` has the texts for reads of the step's records.
     """
     value = buffer.stores[0].value
     text = part or _with(roles.tree, value, again)
@@ -487,7 +487,7 @@ def _is_of_env(roles: Roles, value: ast.expr) -> bool:
 
 
 def _may_be_reduced(roles: Roles, tensors: Tensors, store: Store) -> bool:
-    """Whether a value is computed from a single result of a network for all environments."""
+    """Whether a value is computed from a network's result that may be one element for all environments."""
     if store.unpacked:
         call = store.value
         produced = isinstance(call, ast.Call) and tensors.produced(call)
@@ -515,16 +515,16 @@ def _reduced(roles: Roles, tensors: Tensors, value: ast.expr, stmt: ast.stmt, de
                     return True
         return False
     parts = [*value.args, value.func] if isinstance(value, ast.Call) else [*children(value)]
-    if isinstance(value, ast.BinOp):  # one of them has one element per environment
+    if isinstance(value, ast.BinOp):  # it suffices that one operand has one element per environment
         return all(_reduced(roles, tensors, p, stmt, depth) for p in (value.left, value.right))
     return any(_reduced(roles, tensors, p, stmt, depth) for p in parts if isinstance(p, ast.expr))
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """Values with one element per environment, as networks and (if they are `many`) environments return them.
+    """Values with one element per environment, as networks and, if there are `many`, environments return them.
 
-    They are not broadcast when written into a buffer, whose second size is `width` as written, or "".
+    Such a value is not broadcast when it is written into a buffer whose second size is `width`, as written, or "".
     """
 
     roles: Roles
@@ -570,7 +570,7 @@ class _Rows:
             return kept and any(self.hold(a, stmt, depth) for a in call.args)
         if call.func.attr in OF["distribution"] and (made := self.tensors.distributions(call.func.value, stmt)):
             several = OF["distribution"][call.func.attr].draws and (call.args or call.keywords)
-            given = [[c, *c.args, *(k.value for k in c.keywords)] for c, _ in made]  # or a network makes it, from rows
+            given = [[c, *c.args, *(k.value for k in c.keywords)] for c, _ in made]  # a network's, or made from rows
             holds = (any(self.hold(a, at, depth - 1) for a in g) for g, (_, at) in zip(given, made, strict=True))
             return depth > 0 and not several and all(holds)
         kept = call.func.attr in RESHAPES or call.func.attr in ELEMENTWISE or _keeps_rows(call)

@@ -1,4 +1,4 @@
-"""Decisions that all processes must make alike: which values are common to all, and which are averaged to be."""
+"""Decisions that all processes must make alike: which values are the same in all, and which are averaged to be so."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from transformer.transforms.base import Skip
 from transformer.values.reports import is_logger, is_report
 
 KINDS = frozenset("device dtype is_cuda ndim dim".split())
-"""Attributes and methods of tensors that are the same in all processes, except for a device's index."""
+"""Attributes and methods of tensors that give the same in all processes, except for a device's index."""
 LIMITS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 
 
@@ -77,7 +77,7 @@ class Common:
 
 
 def _bound_with_values(stmt: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
-    """The names that a statement binds, each with the value it is computed from; None if that is not known."""
+    """The names that a statement binds, each with the expression that gives its value; None if that is not known."""
     if isinstance(stmt, ast.Assign):
         for target in stmt.targets:
             parts = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
@@ -109,10 +109,10 @@ class Agreement:
         """Whether some number is averaged."""
 
     def decide_together(self) -> None:
-        """Average what decisions depend on, so that loops around the update run equally often everywhere.
+        """Average the numbers that decisions depend on, so that loops around the update run equally often everywhere.
 
         Raises:
-            Skip: a decision is not known to be one that can be made together.
+            Skip: it is not known how to make a decision the same in all processes.
         """
         for stmt in self._statements(self._roles.outermost):
             if isinstance(stmt, (ast.If, ast.While)):
@@ -142,10 +142,10 @@ class Agreement:
         self._edits.substitute(node, f"{self._mean}({self._roles.tree.text(node)})")
 
     def _statements(self, outermost: ast.stmt, *, reports: bool = True) -> Iterator[ast.stmt]:
-        """The statements of the training loop, from the outermost loop on, except the rollout's and the functions'.
+        """The statements of the outermost training loop, except those of the rollout, the advantages and functions.
 
-        Statements that only report under a condition of one process are excluded; if `reports` is false, so are those
-        in a loop over values of one process.
+        An `if` that may differ between processes is excluded if it only reports. If `reports` is false, so are loops
+        that may differ between processes.
         """
         phases = self._roles.phases
         apart: list[ast.stmt] = [*self._roles.gae_loops]

@@ -46,7 +46,7 @@ INFO = TransformInfo(
 
 MODULES = "contextlib itertools mmap multiprocessing os pickle random signal".split()
 RESULTS = "np.float64", "np.bool_"
-"""The dtypes that SyncVectorEnv uses for rewards and the ends of episodes."""
+"""The dtypes that SyncVectorEnv uses for rewards and for the ends of episodes."""
 
 
 def apply(state: State) -> Rewrite:
@@ -105,7 +105,7 @@ def _chosen(tree: Tree, stmt: ast.Assign, call: ast.Call, workers: str, env_fns:
 
 
 def first_definition(tree: Tree, stmt: ast.stmt) -> ast.stmt:
-    """The statement above which a class can be defined in the module: the first definition or block."""
+    """The statement of the module above which to define a class: the first definition or block, or `stmt` itself."""
     around = (stmt, *tree.ancestors(stmt))
     defined = (s for s in tree.root.body if s in around or (hasattr(s, "body") and not isinstance(s, ast.If)))
     return next(defined)

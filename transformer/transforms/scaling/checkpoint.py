@@ -1,4 +1,4 @@
-"""Add checkpoints, from which a killed run continues."""
+"""Add checkpoints from which a killed run continues."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ INFO = TransformInfo(
 
 
 NORMALIZING = ("NormalizeObservation", "NormalizeReward", "VecNormalize")
-"""Wrappers of environments with statistics that training uses; they start again with the environments."""
+"""Wrappers of environments with statistics that training uses; the statistics restart with the environments."""
 
 _OF_ENVIRONMENTS = {
     "kinds": "KNOWN_ENVIRONMENTS",
@@ -193,8 +193,7 @@ def _range(tree: Tree, loop: ast.stmt) -> ast.Call:
 
 
 def _sets_modes(tree: Tree) -> bool:
-    """Whether the script mentions the state of a network outside its state_dict(): the mode of its parts, and what is
-    trained."""
+    """Whether the script mentions state of a network outside its state_dict(): training mode, or `requires_grad`."""
     return any(node.attr in MODES for node in tree.of(ast.Attribute))
 
 

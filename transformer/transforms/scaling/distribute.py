@@ -94,7 +94,7 @@ def _average(roles: Roles, edits: Edits, average: str) -> Sequence[str]:
     """Average the gradients after they are computed; returns the optimizers that use them.
 
     Raises:
-        Skip: they are not computed in one place above the steps.
+        Skip: they are not all computed side by side, by statements of the update that always run.
     """
     tree, function = roles.tree, roles.history.functions.get("update")
     place: ast.AST = tree.definition(function.name) if function else roles.minibatch_loop
@@ -171,14 +171,14 @@ def _join(roles: Roles, edits: Edits, shares: Shares, rank: str, world: str, ten
 
 
 def _held_by_name(roles: Roles, call: ast.Call, held: set[str]) -> bool:
-    """Whether an optimizer is given parameters by a name that is bound to those of known networks."""
+    """Whether an optimizer's arguments include a name that is bound to parameters of known networks."""
     names = {n.id for a in (*call.args, *(k.value for k in call.keywords)) for n in walk(a) if isinstance(n, ast.Name)}
     values = [value for name in names for _, value in roles.assignments(name)]
     return any(unparse(n) in held for value in values for n in walk(value))
 
 
 def _sets_size(stmt: ast.stmt, owners: set[str], sources: Sequence[str]) -> bool:
-    """Whether a statement sets a size, or the object whose attribute it is."""
+    """Whether a statement sets a size, or the object that has it as an attribute."""
     targets = stmt.targets if isinstance(stmt, ast.Assign) else [stmt.target] if isinstance(stmt, ast.AnnAssign) else []
     parts = [p for t in targets for p in (t.elts if isinstance(t, (ast.Tuple, ast.List)) else [t])]
     return any(unparse(p) in owners or unparse(p) in sources for p in parts)

@@ -1,4 +1,4 @@
-"""What one process does for all: logging, tracking, recording videos, saving."""
+"""The work that one process does for all: logging, tracking, recording videos, saving."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ SAVING = frozenset(
     "save save_model save_pretrained savez savetxt dump to_csv to_json write_text write_bytes mkdir makedirs symlink "
     "copy copyfile copytree rmtree remove unlink rename replace tofile".split()
 )
-"""Functions and methods that write files, or may."""
+"""Functions and methods that may write files."""
 MODULES = frozenset("torch numpy pickle json yaml shutil os pathlib cloudpickle joblib csv".split())
 
 
 class RankZero:
-    """Leaves to the process of rank 0 what only one process may do."""
+    """Leaves the work that only one process may do to the process of rank 0."""
 
     def __init__(self, roles: Roles, edits: Edits, rank: str, silent: str) -> None:
         self._roles = roles
@@ -31,15 +31,15 @@ class RankZero:
         self._silent = silent
         self._under: set[ast.If] = set()
         self._videos: set[ast.If] = set()
-        """Those of them that wrap an environment in a recorder, which the other processes omit."""
+        """The `if` statements that wrap an environment in a video recorder; other processes skip them."""
         self.silenced = False
-        """Whether something replaces a logger."""
+        """Whether another object replaces a logger in the other processes."""
 
     def leave(self) -> None:
         """Give the other processes a logger that logs nothing, and no tracking, videos or files.
 
         Raises:
-            Skip: something of these is used in another way.
+            Skip: one of these is used in an unknown way.
         """
         self._silence_writers()
         self._guard_tracking()
@@ -114,7 +114,7 @@ class RankZero:
                 self._videos.add(around[0])
 
     def _guard_files(self) -> None:
-        """Write files only in the first process, which runs everything below the training loop alone anyway."""
+        """Write files only in the first process; it alone runs the code below the training loop anyway."""
         tree, below = self._roles.tree, self._below
         for call in tree.of(ast.Call):
             if call not in below and self._writes(call) and self._runs_in_training(call):
@@ -140,7 +140,7 @@ class RankZero:
         """Make the statement of a node, or the `if` around it, run only in the first process.
 
         Raises:
-            Skip: other statements may need what it binds.
+            Skip: other statements may need the names that it binds.
         """
         tree = self._roles.tree
         around = [n for n in tree.ancestors(node) if isinstance(n, ast.If) and self._is_for_rank_zero(n)]
@@ -181,10 +181,10 @@ class RankZero:
         self._edits.substitute(stmt.test, f"{self._rank} == 0 and {text}")
 
     def unshared(self) -> None:
-        """Check that nothing that learns from data without gradients is kept by each process separately.
+        """Check that nothing learns from data without gradients, as running statistics do: each process has its own.
 
         Raises:
-            Skip: something is.
+            Skip: something does.
         """
         tree = self._roles.tree
         for node in tree.nodes:
@@ -193,7 +193,7 @@ class RankZero:
                 raise Skip(f"line {node.lineno}: {name} would learn from only one process's steps")  # type: ignore[attr-defined]
 
     def wrappers(self) -> list[str]:
-        """Wrappers of environments that normalise by what they have seen."""
+        """The names of wrappers of environments that normalise by running statistics."""
         names = {unparse(c.func).rpartition(".")[2] for c in self._roles.tree.of(ast.Call)}
         return sorted(n for n in names if n in ("NormalizeObservation", "NormalizeReward", "VecNormalize"))
 

@@ -1,4 +1,4 @@
-"""Which sizes count the environments, of all processes or of one, and which seeds the environments get."""
+"""Which sizes depend on the number of environments, which of these a process divides, and its environments' seeds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAKING = frozenset(
     "zeros ones empty full rand randn randint arange randperm normal uniform reshape view split chunk expand repeat "
     "new_zeros new_ones new_full new_empty unflatten range TensorDict tile".split()
 )
-"""Functions and methods that take the sizes of their result, or of its parts."""
+"""Functions and methods whose arguments are sizes of their result, or of parts of it."""
 ARITHMETIC = (ast.Mult, ast.FloorDiv, ast.Div, ast.Mod, ast.Add, ast.Sub)
 
 
@@ -53,11 +53,11 @@ class Shares:
         self._seed_environments()
 
     def sources(self) -> list[str]:
-        """Those of the divided sizes that are not products of others: the ones to check."""
+        """The divided sizes that are not products of others; these are to be checked."""
         return [s for s in self.divided if not self._is_product(self._defined.get(s))]
 
     def _is_product(self, value: ast.expr | None) -> bool:
-        """Whether a size is a product with another divided size as a factor, so that it is divisible if that is."""
+        """Whether a size has another divided size as a factor: then it is divisible if the other one is."""
         while isinstance(value, ast.Call) and unparse(value.func) == "int" and len(value.args) == 1:
             value = value.args[0]
         if isinstance(value, (ast.Name, ast.Attribute)):
@@ -78,7 +78,7 @@ class Shares:
         return found.pop()
 
     def _find_sizes(self) -> None:
-        """The names of numbers of environments, or of multiples and fractions of them."""
+        """Find the names of sizes that are proportional to the number of environments."""
         tree = self._roles.tree
         known = 0
         while len(self._sizes) > known:
@@ -95,7 +95,7 @@ class Shares:
             self._find_properties()
 
     def _find_properties(self) -> None:
-        """`cfg.n_samples`, which a property of the file computes from `self.n_workers`."""
+        """Find such sizes among properties: `cfg.n_samples`, computed from `self.n_workers`."""
         owners = {(root(ast.parse(s, mode="eval").body), s.rpartition(".")[2]) for s in self._sizes if "." in s}
         for function in self._roles.tree.of(ast.FunctionDef):
             if not any(unparse(d) == "property" for d in function.decorator_list):
@@ -144,10 +144,10 @@ class Shares:
                 yield node
 
     def _divide(self, node: ast.expr) -> None:
-        """Replace a size by a process's share, if that is meant.
+        """Replace a size by a process's share, unless it refers to all processes.
 
         Raises:
-            Skip: it is not known whether it is.
+            Skip: it is not known whether it does.
         """
         tree = self._roles.tree
         around = [node, *tree.ancestors(node)]
@@ -164,9 +164,9 @@ class Shares:
             return  # prints and assertions refer to all processes
         if isinstance(stmt, ast.AugAssign) and stmt.value is top:
             if isinstance(stmt.target, ast.Name) and stmt.target.id == self._roles.step_counter:
-                return  # the steps of all are counted
+                return  # the counter counts the steps of all processes
         if isinstance(parent, ast.Compare) and all(self._is_size(n) for n in (parent.left, *parent.comparators)):
-            return  # ratios
+            return  # comparisons of sizes hold for shares too
         if isinstance(stmt, (ast.Return, ast.Assign)) and self._is_told_of_all(stmt, node, top):
             return
         if (index := self._counted_by(node)) is not None:
@@ -185,8 +185,7 @@ class Shares:
         return not names & self._roles.variant and not any(isinstance(n, ast.Call) for n in walk(node))
 
     def _is_told_of_all(self, stmt: ast.Return | ast.Assign, node: ast.expr, top: ast.AST) -> bool:
-        """Whether a size is used to compute another size, or how often to train, both of which refer to all
-        processes."""
+        """Whether a size is used to compute another size, or a number of iterations: both refer to all processes."""
         if isinstance(stmt, ast.Return):
             function = self._roles.tree.scope_of(stmt)
             return isinstance(function, ast.FunctionDef) and any(
@@ -201,7 +200,7 @@ class Shares:
         return False
 
     def _counted_by(self, node: ast.expr) -> ast.expr | None:
-        """`range(n)` in the list of environments, whose index is passed on."""
+        """The `range(n)` of the comprehension that makes the environments, or their seeds; None for other uses."""
         tree = self._roles.tree
         call = tree.parents[node]
         if not isinstance(call, ast.Call) or unparse(call.func) != "range" or len(call.args) != 1:
@@ -211,7 +210,7 @@ class Shares:
         return call if isinstance(tree.parents[call], ast.comprehension) and (made or seeds) else None
 
     def _is_share(self, around: Sequence[ast.AST], top: ast.AST, stmt: ast.stmt) -> bool:
-        """Whether a size is the number of environments to make, or the size of an array of theirs."""
+        """Whether a size is the number of environments to make, or a size of an array with a row for each of them."""
         if any(around[0] is n for value in self._making for n in _counts(value, self._counted)):
             return True
         if isinstance(stmt, ast.Assign) and root(stmt.targets[0]) == self.environment and stmt.value is top:
@@ -228,7 +227,7 @@ class Shares:
         return isinstance(outer, ast.Assign) and isinstance(around[place], (ast.Tuple, ast.BinOp)) and place > 0
 
     def _count_steps_of_all(self) -> None:
-        """Count the steps of all processes instead of this one's."""
+        """Count the steps of all processes, not only this one's."""
         counter = self._roles.step_counter
         for stmt in self._roles.tree.of(ast.AugAssign):
             if isinstance(stmt.target, ast.Name) and stmt.target.id == counter and self._degree(stmt.value) != 1:
@@ -239,7 +238,7 @@ class Shares:
                 self._edits.substitute(stmt.value, f"{whole} * {self._world}")
 
     def seeds(self) -> list[tuple[str, str]]:
-        """The calls that seed generators above the training loop: function and seed, as written."""
+        """The calls above the training loop that seed generators: each function and its seed, as written."""
         found = []
         for stmt in statements(self._roles.setup):
             if isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Call):
@@ -249,10 +248,10 @@ class Shares:
         return found
 
     def _seed_environments(self) -> None:
-        """Give a process's environments the seeds that follow those of the previous processes.
+        """Give the environments of each process the seeds that follow those of the processes before it.
 
         Raises:
-            Skip: it is not known what a seed is for.
+            Skip: it is not known what a seed is used for.
         """
         tree = self._roles.tree
         seeds = {seed for _, seed in self.seeds()}
@@ -308,10 +307,10 @@ class Shares:
 
 
 def _environment(roles: Roles) -> str:
-    """The name of what the rollout steps.
+    """The name of the environment that the rollout steps.
 
     Raises:
-        Skip: it has none.
+        Skip: it has no name.
     """
     rollout = roles.history.functions.get("rollout")
     place = roles.tree.definition(rollout.name) if rollout else roles.rollout
@@ -323,7 +322,7 @@ def _environment(roles: Roles) -> str:
 
 
 def _making(roles: Roles, environment: str) -> Iterator[ast.expr]:
-    """The expressions that make the environment, through names above the training loop."""
+    """The expressions that make the environment, and the lists that it is made from, above the training loop."""
     names = [environment]
     for name in names:
         for stmt, value in roles.assignments(name):
@@ -350,7 +349,7 @@ def _counted(roles: Roles) -> str | None:
 
 
 def _counts(value: ast.expr, counted: str | None) -> Iterator[ast.expr]:
-    """The numbers of environments in an expression that makes them, where these have a name."""
+    """The names and attributes that give the number of environments in an expression that makes these."""
     for node in walk(value):
         found: list[ast.expr] = []
         if isinstance(node, (ast.ListComp, ast.GeneratorExp)):

@@ -1,1 +1,1 @@
-"""Transforms that speed up single lines, or show the speed; independent of how phases become functions."""
+"""Transforms that speed up single lines, or show the speed; they do not depend on how phases become functions."""

@@ -1,4 +1,4 @@
-"""Lay out images and convolution weights with the channels innermost, if they are compiled for a CPU."""
+"""Lay out images and convolution weights with the channels innermost, in code compiled for a CPU."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ INFO = TransformInfo(
 LAYOUT = names("tensor", layout=True)
 """Methods of a tensor that depend on its memory layout."""
 PUT_FIRST = REORDERS | attributes(reorders=True)
-"""Ways in which a network moves channels from last to first; its images then already have the layout."""
+"""Methods and attributes by which a network moves channels from last to first; such images already have the layout."""
 
 CONVOLUTIONS = "torch.nn.Conv2d"
 
 
 def apply(state: State) -> Rewrite:
-    """Give weights and the flat images of a batch the other layout.
+    """Give the weights, and the flat images of a batch, the channels-last layout.
 
     Raises:
         Skip: no network of the file convolves images, or one depends on their layout.
@@ -70,7 +70,7 @@ def apply(state: State) -> Rewrite:
     condition = compiled if cpu else f'{compiled} and {roles.device_type} == "cpu"'
     for name, (stmt, _) in sorted(made.items(), key=lambda m: m[1][0].lineno):
         edits.after(stmt, render("channels_last_weights", flag=flag, condition=condition, network=name))
-        condition = ""  # tested once, at the first network
+        condition = ""  # only the block of the first network tests it
     reorders = any(
         isinstance(n, ast.Attribute) and n.attr in PUT_FIRST
         for _, parts in made.values()
@@ -131,7 +131,7 @@ def _check_weights(tree: Tree) -> None:
 
 
 def _images(roles: Roles, networks: set[str]) -> list[str]:
-    """The parameters of update() of which it passes minibatches to a network, as in `b_obs[mb_inds]`."""
+    """The parameters of update() whose minibatches it passes to a network, as in `b_obs[mb_inds]`."""
     function = roles.history.functions["update"]
     definition = roles.tree.definition(function.name)
     found: dict[str, None] = {}
@@ -145,7 +145,7 @@ def _images(roles: Roles, networks: set[str]) -> list[str]:
 
 
 def _flattening(roles: Roles, name: str) -> ast.Assign | None:
-    """The one statement of the training loop that makes a flat tensor, if nothing depends on its layout."""
+    """The only statement of the training loop that makes a flat tensor; None if something depends on its layout."""
     made = [s for s in statements(roles.outermost.body) if isinstance(s, ast.Assign) and name in names_in(s.targets)]
     for node in roles.tree.of(ast.Attribute):
         if node.attr in LAYOUT and name in names_in([node.value]):

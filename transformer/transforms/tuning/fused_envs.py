@@ -48,15 +48,15 @@ WRAPPERS = {
     "NormalizeObservation": "step_normalized",
     "NormalizeReward": "step_rescaled",
 }
-"""The wrappers that another method steps, with its name; those that a script does not mention are left out."""
+"""The wrappers that an emitted method steps, with its name; wrappers that a script does not mention are left out."""
 OFFERED = of_environments()
-"""What may be used of the environments: they and their wrappers stay in place."""
+"""The attributes and methods of environments that may be used: environments and wrappers stay in place."""
 STEERED = frozenset("step normalize observation update returns discounted_reward".split())
-"""Methods and attributes that the emitted methods replace, or assume to be the wrappers' own."""
+"""Methods and attributes that the emitted methods replace, or that must be those of gymnasium's wrappers."""
 
 
 def apply(state: State) -> Rewrite:
-    """Derive a class above the script's own, and instantiate it instead of SyncVectorEnv, in workers too.
+    """Define a subclass above the script's own classes, and instantiate it instead of SyncVectorEnv, also in workers.
 
     Raises:
         Skip: there is no such environment, or more than its steps may be used.
@@ -65,7 +65,7 @@ def apply(state: State) -> Rewrite:
     made = [n for s in roles.setup for n in walk(s) if isinstance(n, ast.Call) and tree.calls(n, SYNC[0])]
     if not made:
         raise NotNeeded("training makes no SyncVectorEnv of gymnasium above its loop")
-    if "env_workers" not in state.history.flags:  # which is less strict
+    if "env_workers" not in state.history.flags:  # with workers, their transform has checked the uses
         try:
             find_sync_vector(roles, OFFERED)
         except Unshown as unknown:
@@ -77,7 +77,7 @@ def apply(state: State) -> Rewrite:
     edits = Edits(state.source)
     sync = tree.text(made[0].func)
     gym = sync.removesuffix(".vector.SyncVectorEnv")
-    if gym == sync:  # imported by its own name
+    if gym == sync:  # SyncVectorEnv is imported by its own name
         gym = "gymnasium"
         if tree.names.taken(gym) and not is_module(tree, gym, gym):
             raise Skip(f"the name {gym} has another meaning")
@@ -96,7 +96,7 @@ def apply(state: State) -> Rewrite:
 
 
 def _check_steered(state: State) -> None:
-    """Check that gymnasium's own classes define the methods of its wrappers.
+    """Check that the wrappers' methods are those of gymnasium's own classes.
 
     Raises:
         Skip: the script may replace one.

@@ -1,4 +1,4 @@
-"""Make constants and casts on the device, if the script makes them on the host and moves them."""
+"""Make constants and casts directly on the device, if the script makes them on the host and then moves them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def apply(state: State) -> Rewrite:
     """Rewrite the advantages, the update, and the networks' methods.
 
     Raises:
-        Skip: nothing is made on the host there.
+        Skip: nothing there is made on the host.
     """
     edits = Edits(state.source)
     for stmt in _computing(state.roles):
@@ -68,7 +68,7 @@ def apply(state: State) -> Rewrite:
 
 
 def _computing(roles: Roles) -> Iterator[ast.stmt]:
-    """The statements of the training loop without the rollout (off-policy, of updates), and of networks' methods."""
+    """The statements of networks' methods, and of the training loop outside the rollout, or off-policy its updates."""
     phases = roles.phases
     for region in phases.regions:
         yield from statements(region.statements)
@@ -83,7 +83,7 @@ def _computing(roles: Roles) -> Iterator[ast.stmt]:
 
 
 def _own_nodes(stmt: ast.stmt) -> Iterator[ast.AST]:
-    """The nodes of a statement, without those of the statements in it."""
+    """The nodes of a statement, without those of statements inside it."""
     stack: list[ast.AST] = [stmt]
     while stack:
         node = stack.pop()
@@ -131,7 +131,7 @@ def _made_on_device(roles: Roles, node: ast.AST) -> tuple[ast.expr, str] | None:
 
 
 def _written_slice(stmt: ast.Assign | ast.AugAssign) -> tuple[ast.expr, str] | None:
-    """A list of consecutive indices that is written to, and the equivalent slice.
+    """A list of consecutive indices that a statement writes to, and the equivalent slice.
 
     Reading by a list returns a copy, by a slice a view; writing by either changes the same memory.
     """
@@ -149,8 +149,8 @@ def _written_slice(stmt: ast.Assign | ast.AugAssign) -> tuple[ast.expr, str] | N
 
 
 def _arange_of_index(tree: Tree, call: ast.Call) -> tuple[ast.expr, str] | None:
-    """`torch.arange(n)` in an index of a name that is bound only to results of torch functions, made on their
-    device."""
+    """`torch.arange(n)` as an index of a tensor, and its text with the tensor's device; the tensor must be a name that
+    is bound once, to the result of a torch function."""
     outer = tree.parents[call]
     subscript = tree.parents[outer] if isinstance(outer, ast.Tuple) else outer
     if not isinstance(subscript, ast.Subscript) or call not in parts_of(subscript.slice):

@@ -90,7 +90,7 @@ def _transfer(
         return None
     if tree.calls(made, *SINGLE):
         if not isinstance(array, (ast.List, ast.ListComp, ast.Tuple)) and known.kind(array) is None:
-            return None  # it may be a size
+            return None  # an argument of torch.Tensor() may be a size
         module = ast.unparse(made.func).rpartition(".")[0]
         dtype = f"{module}.get_default_dtype()" if sets_default(tree) else f"{module}.float32"
         text = f"{module}.as_tensor({tree.text(array)}).to({device}, {dtype}, non_blocking=True)"
@@ -112,7 +112,7 @@ def _edit_loop(roles: Roles, edits: Edits, tensors: Tensors, loop: ast.For) -> b
         return True
     world = roles.get(World)
     if world.changes(world.of(array), loop.body) is not None:
-        return False  # a turn may change an element that a later one tests
+        return False  # a turn may change an element that a later turn tests
     if not roles.only_tested(target.elts[1].id):
         return False
     edits.substitute(array, f"{array.id}.tolist()")

@@ -1,4 +1,4 @@
-"""Configure the host before torch is loaded: idle threads, Inductor's check of the processor, freed memory."""
+"""Configure the host before torch is loaded: idle threads, Inductor's processor check, freed memory."""
 
 from __future__ import annotations
 
@@ -89,10 +89,10 @@ def apply(state: State) -> Rewrite:
 
 
 def _idle_threads(state: State) -> None:
-    """Check that threads of torch and environments share processors, and the script does not configure torch's.
+    """Check that threads of torch and environments share processors, and the script does not configure torch's threads.
 
     Raises:
-        NotNeeded: it is not so.
+        NotNeeded: they do not, or it does.
     """
     tree = state.tree
     if not any(_parallel(tree, node) for node in tree.nodes):
@@ -127,10 +127,10 @@ def _parallel(tree: Tree, node: ast.AST) -> bool:
 
 
 def _vector_instructions(state: State) -> None:
-    """Check that something is compiled for this host, and the script does not configure Inductor's check.
+    """Check that something is compiled for this host, and the script does not configure Inductor's processor check.
 
     Raises:
-        NotNeeded: it is not so.
+        NotNeeded: nothing is, or it does.
     """
     if state.history.asked.target == "cuda":
         raise NotNeeded("the target is a CUDA device")
@@ -144,10 +144,10 @@ def _vector_instructions(state: State) -> None:
 
 
 def _freed_memory(state: State) -> None:
-    """Check that large blocks come and go on this host, and the script does not configure the C library's memory.
+    """Check that large blocks are allocated and freed on this host, and the script does not configure malloc.
 
     Raises:
-        NotNeeded: it is not so.
+        NotNeeded: they are not, or it does.
     """
     tree, roles = state.tree, state.roles
     if state.history.asked.target == "cuda":
@@ -169,7 +169,7 @@ PARTS = {
     "vectors": (_vector_instructions, ("os", "platform")),
     "memory": (_freed_memory, ("ctypes", "sys")),
 }
-"""The parts of the block: the check of whether a script needs one, and the modules that its lines use."""
+"""The parts of the block, each with the check whether a script needs it, and the modules that its lines use."""
 
 
 def _first_import(tree: Tree) -> int:

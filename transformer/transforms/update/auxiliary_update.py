@@ -1,4 +1,4 @@
-"""Extract the minibatch computation of further training phases: auxiliary phases, other losses."""
+"""Extract the minibatch computation of other training phases: auxiliary phases, other losses."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ INFO = TransformInfo(
 
 
 def apply(state: State) -> Rewrite:
-    """Extract from every loop in the training loop, except the minibatch loop, that steps an optimizer.
+    """Extract a function from every loop in the training loop, except the minibatch loop, that steps an optimizer.
 
     Raises:
         Skip: there is no such loop, or none that can be moved.
@@ -83,7 +83,7 @@ def _further_loops(roles: Roles) -> list[Loop]:
 
 
 def _extract(state: State, edits: Edits, loop: Loop) -> tuple[Function, int]:
-    """Move the gathering up and the computation into a function; returns it and the number of its backward passes.
+    """Move the gathering of rows up and the rest into a function; returns it and the number of its backward passes.
 
     Raises:
         Skip: it cannot be moved.
@@ -103,7 +103,7 @@ def _extract(state: State, edits: Edits, loop: Loop) -> tuple[Function, int]:
 
 
 def _region(roles: Roles, loop: Loop) -> list[ast.stmt]:
-    """From the first call of a network to the last step of an optimizer, in the innermost block that contains both.
+    """The statements from the first network call to the last optimizer step, in the innermost block that contains both.
 
     Raises:
         Skip: there is no such region.

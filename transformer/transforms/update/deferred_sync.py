@@ -1,4 +1,4 @@
-"""Move host reads and logging out of the computing part of the minibatch loop."""
+"""Move reads of tensors on the host, and logging, out of the computing part of the minibatch loop."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Deferral:
     """The edits of one minibatch loop, or of one update region of a loop over environment steps."""
 
     def __init__(self, state: State, loop: Loop, block: list[ast.stmt], last: int) -> None:
-        """The computation ends with the block's statement at `last`, which is or contains the optimizer's step."""
+        """The computation ends with the statement at index `last` of the block, which contains the optimizer's step."""
         roles = state.roles
         self.state, self.tree = state, state.tree
         self.edits = Edits(state.source)
@@ -118,7 +118,7 @@ class Deferral:
         self.reasons: list[str] = []
         self.warnings: list[Diagnostic] = []
         self.waiting: list[str] = []
-        """What reads tensors below the optimizer's step, and stays."""
+        """Messages on reads of tensors below the optimizer's step that stay."""
         self.loop, self.last = loop, block[last]
         self.computing = block[: last + 1]
         self.below = block[last + 1 :]
@@ -131,7 +131,7 @@ class Deferral:
         self._sinking = self._sinkable()
 
     def visit(self, stmt: ast.stmt, *, collected: bool = True) -> None:
-        """Defer what can be deferred in a statement and in `with` blocks below it; lists only if `collected`."""
+        """Defer what can be deferred in a statement, also in `with` blocks; appends to lists only if `collected`."""
         if isinstance(stmt, ast.With):
             for inner in stmt.body:
                 self.visit(inner, collected=collected)
@@ -190,7 +190,7 @@ class Deferral:
             self._stacked.add(name)
             uses = self._reads_of_list(name)
             learn = self.state.roles.phases.learn
-            if any(self._is_quoted(use) for use in uses):  # an f-string need not contain the conversion
+            if any(self._is_quoted(use) for use in uses):  # convert the list once, and not inside f-strings
                 self.edits.after(learn, f"{name} = {self._numbers(name, learn)}")
                 uses = [use for use in uses if not self._is_below(use)]
             for use in (use for use in uses if not self._is_tested(use)):
@@ -222,18 +222,18 @@ class Deferral:
         if not all(map(self._is_after_loop, filter(self._is_tested, uses))):
             return False
         quoted = [use for use in uses if self._is_quoted(use)]
-        if quoted:  # later reads then get floats
+        if quoted:  # then the list is converted below the minibatches, and later reads get floats
             ours = (self._is_below(use) and self.tree.scope_of(use) is self.state.roles.scope for use in quoted)
             if kept or not all(ours):
                 return False
             uses = [use for use in uses if use not in quoted]
         uses = [use for use in uses if not self._is_tested(use)]
         if not quoted and len(uses) > 1 and not all(self._is_harmless(self.tree.parents[use]) for use in uses):
-            return False  # others would see what one of them does to the list
+            return False  # one use may change the list that the others read
         return one_dtype and self._always_runs() and all(self._may_be_stacked(use, kept) for use in uses)
 
     def _is_computed_in_one_way(self, node: ast.expr, stmt: ast.stmt, depth: int = 8) -> bool:
-        """Whether a tensor has the same dtype each time, as it is not one of several: not `x if first else y`."""
+        """Whether a tensor has the same dtype each time, because it has one definition: not `x if first else y`."""
         if not depth or self._is_floating(node, stmt):
             return depth > 0
         inside = {*walk(node)} - {n for s in walk(node) if isinstance(s, ast.Subscript) for n in walk(s.slice)}
@@ -251,7 +251,7 @@ class Deferral:
         return True
 
     def _is_floating(self, node: ast.expr, stmt: ast.stmt, depth: int = 4) -> bool:
-        """Whether a tensor, or a number, is surely no whole number."""
+        """Whether a tensor or a number is surely of a floating-point type."""
         if isinstance(node, ast.Constant):
             return isinstance(node.value, float)
         if isinstance(node, ast.UnaryOp):
@@ -266,7 +266,7 @@ class Deferral:
         return _is_mean(node) or self.state.roles.get(Dtypes).float32(node)
 
     def _is_below(self, use: ast.Name) -> bool:
-        """Whether a use is below all minibatches of a turn."""
+        """Whether a use is below all minibatches of an iteration."""
         return use.lineno > (self.state.roles.phases.learn.end_lineno or 0)
 
     def _is_quoted(self, node: ast.expr) -> bool:
@@ -274,13 +274,11 @@ class Deferral:
         return any(isinstance(n, ast.JoinedStr) for n in self.tree.ancestors(node))
 
     def _numbers(self, name: str, stmt: ast.stmt) -> str:
-        """The text that turns a list of tensors into numbers, for a statement that reads it: all at once, or one by
-        one.
+        """The text that turns a list of tensors into numbers for a statement: all at once, or one by one.
 
         torch.stack needs at least one tensor. Without any minibatch (`--update-epochs 0`) the original may continue,
-        with a mean of nan. It does not if reaching the statement always involves reading a name that only the
-        minibatches bind; and if the loops run equally often in each turn, a turn without minibatches implies that the
-        first had none.
+        with a mean of nan. It stops if every way through the statement reads a name that only minibatches bind. If the
+        loops run equally often in each turn, a turn without minibatches means that the first turn had none either.
         """
         full = self._has_as_many_each_turn and self._surely_reads_result(stmt)
         return f"torch.stack({name}).tolist()" if full else f"[x.item() for x in {name}]"
@@ -298,10 +296,10 @@ class Deferral:
         )
 
     def _surely_reads_result(self, stmt: ast.stmt) -> bool:
-        """Whether, before or after a statement, the turn always reads a name that only minibatches bind."""
+        """Whether every turn that runs a statement also reads a name that only minibatches bind, before it or after."""
         phases = self.state.roles.phases
         around = [*takewhile(lambda n: n is not phases.loop, self.tree.ancestors(stmt))]
-        if any(isinstance(n, TRY) for n in around):  # an error there does not stop the run
+        if any(isinstance(n, TRY) for n in around):  # the error may be caught
             return False
         for outer in (stmt, *(n for n in around if isinstance(n, ast.stmt))):
             block = self.tree.block(outer)
@@ -337,7 +335,7 @@ class Deferral:
         return True
 
     def _is_bound_by_minibatches(self, name: str, stmt: ast.stmt) -> bool:
-        """Whether nothing but the minibatches has bound a name when a statement reads it."""
+        """Whether only the minibatches can have bound a name that a statement reads."""
         bindings = self.tensors.bindings(name, stmt) - {None}
         return bool(bindings) and bindings <= self._inside
 
@@ -355,9 +353,9 @@ class Deferral:
         return True
 
     def _may_be_stacked(self, use: ast.Name, kept: bool) -> bool:
-        """Whether a list is used as an argument or an item, and is known not to be empty.
+        """Whether a use of a list below the minibatch loop, as an argument or by an index, also works with a new list.
 
-        If the list is `kept` from turn to turn, or used between minibatches, nothing else may keep it and see it grow.
+        If the list is `kept` from turn to turn, or used between minibatches, the use must not keep it and see it grow.
         """
         parent = self.tree.parents[use]
         grows = use.lineno <= (self.state.roles.phases.learn.end_lineno or 0)
@@ -373,7 +371,7 @@ class Deferral:
         return self.tree.scope_of(use) is self.state.roles.scope and use.lineno > (self.loop.end_lineno or 0)
 
     def _is_tested(self, use: ast.AST) -> bool:
-        """Whether a list is only asked for its length, or whether it is empty, as in `np.mean(x) if x else 0`."""
+        """Whether a use only reads a list's length, or whether it is empty, as in `np.mean(x) if x else 0`."""
         parent = self.tree.parents[use]
         if isinstance(parent, ast.Call):
             return self.tree.names.builtin(parent.func) == "len"
@@ -392,7 +390,7 @@ class Deferral:
         return False
 
     def _reads_of_list(self, name: str) -> list[ast.Name]:
-        """Reads of a list's value; appending is not one."""
+        """Reads of a list, except to append to it."""
         growing = {n for s in statements(self.state.roles.scope.body) if _appended(s) for n in walk(_grown(s))}
         return [
             n
@@ -435,18 +433,18 @@ class Deferral:
     # logging
 
     def _sinks(self, stmt: ast.stmt) -> bool:
-        """Move a statement that only reports below the optimizer's step, if that changes nothing it reads."""
+        """Move a statement that only reports below the optimizer's step, if it reads the same values there."""
         if stmt not in self._sinking:
             return False
         self.edits.after(self.last, [self.edits.move(stmt)])
         return True
 
     def _sinkable(self) -> set[ast.stmt]:
-        """The reports that may be moved. What they pass must neither report nor stop, or they would come too late."""
+        """The reports that may be moved. Statements that they move past must neither report nor stop the script."""
         found: set[ast.stmt] = set()
         rebound: set[str] = set()
         roles = self.state.roles
-        if roles.hook(r"\w*") is not None:  # it runs in between
+        if roles.hook(r"\w*") is not None:  # a hook may run in between
             return found
         for stmt in reversed(self.computing):
             if stmt is not self.last and self._reports(stmt) and self._may_sink(stmt, rebound):
@@ -469,7 +467,7 @@ class Deferral:
         return all(map(self._is_harmless, calls)) and not reads_otherwise(self.state.roles, stmt, past, besides)
 
     def _is_harmless(self, node: ast.AST) -> bool:
-        """Whether a call is known only to compute or report a value, without drawing random numbers."""
+        """Whether a node is no call, or a call known only to compute or report, without drawing random numbers."""
         if not isinstance(node, ast.Call):
             return True
         if is_report(self.tree, node):
@@ -504,7 +502,7 @@ class Deferral:
         )
 
     def _names_of_condition(self, stmt: ast.stmt) -> set[str]:
-        """Names that a condition's statements bind for themselves: new tensors, of which nothing else is read."""
+        """Names that only the statements of an `if` use, and that they bind to new tensors."""
         if not isinstance(stmt, ast.If) or self.state.roles.kind != "off-policy":
             return set()
         inside = set(walk(stmt))

@@ -42,14 +42,14 @@ INFO = TransformInfo(
 
 IDENTITY = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
 CLIPPING = "torch.nn.utils.clip_grad_norm_"
-"""Returns the norm of gradients, which have no graph themselves."""
+"""A function that returns the norm of gradients, without a graph."""
 
 
 def apply(state: State) -> Rewrite:
     """Give each list that grows in the computation of a minibatch a new list per minibatch.
 
     Raises:
-        Skip: none grows there, or one may be read before the step.
+        Skip: no list grows there, or one may be read before the step.
     """
     roles, edits, reasons = state.roles, Edits(state.source), list[str]()
     for region in _regions(roles):
@@ -91,7 +91,7 @@ def apply(state: State) -> Rewrite:
 
 
 def _regions(roles: Roles) -> list[list[ast.stmt]]:
-    """The statements that compute on a minibatch, up to the optimizer's step; several regions if steps are stored.
+    """The statements that compute on a minibatch, up to the optimizer's step; one list per update region off-policy.
 
     Raises:
         Skip: there are none.
@@ -115,7 +115,7 @@ def _grown(stmt: ast.stmt) -> ast.Name | None:
 
 
 def _made_in(region: list[ast.stmt], name: str) -> bool:
-    """Whether a minibatch creates the list that it fills."""
+    """Whether the statements themselves bind the list that they fill."""
     targets = [t for s in statements(region) if isinstance(s, ast.Assign) for t in s.targets]
     return any(isinstance(n, ast.Name) and n.id == name for t in targets for n in walk(t))
 
@@ -123,8 +123,8 @@ def _made_in(region: list[ast.stmt], name: str) -> bool:
 def _obstacle(roles: Roles, region: list[ast.stmt], name: str, places: list[ast.Name]) -> str | None:
     """Why a list must grow in place; None if nothing may see it, by any name, before the step.
 
-    It is empty when the epochs begin. If nothing else mentions it until they end, it has no other name; if it is read
-    between the minibatches, World must know no other name for it.
+    The list is empty when the epochs begin. If nothing else mentions it until they end, it has no other name. If it is
+    read between the minibatches, `World` must know no other name for it.
     """
     tree, epochs = roles.tree, _filling(roles, region, name)
     if epochs is None:
@@ -164,7 +164,7 @@ def _obstacle(roles: Roles, region: list[ast.stmt], name: str, places: list[ast.
 
 
 def holds_no_graph(roles: Roles, body: list[ast.stmt], name: str) -> bool:
-    """Whether statements, and nothing else, make a list of numbers and tensors without graphs, and return it."""
+    """Whether statements make a list, append only numbers and tensors without graphs, and use it only to return it."""
     named = [n for stmt in body for n in walk(stmt) if isinstance(n, ast.Name) and n.id == name]
     stmts = dict.fromkeys(map(roles.tree.statement, named))
     for stmt in stmts:
@@ -191,8 +191,8 @@ def _needs_graph(roles: Roles, region: list[ast.stmt], name: str, elements: list
 
 
 def _filling(roles: Roles, region: list[ast.stmt], name: str) -> ast.stmt | None:
-    """The loop that fills a list: around the minibatches or over them, below the statement of the same block that
-    empties it."""
+    """The loop that fills a list, over the minibatches or around that, below a statement of its block that empties
+    the list."""
     loop = roles.tree.loops_around(region[0])[0]
     outer = roles.tree.ancestors(loop)
     for stmt in (loop, *(n for n in outer if isinstance(n, ast.stmt))):

@@ -54,7 +54,6 @@ ANOTHER_ORDER = (
     "with --ignore shuffle, and no flags, they print the same"
 )
 """The note to show if the order of minibatches differs from the original's."""
-"""Functions that read a random state."""
 
 
 @dataclass
@@ -64,7 +63,7 @@ class Pattern:
     indices: str
     size: ast.expr
     shuffle: ast.stmt | None
-    """None if torch already draws the permutation."""
+    """The statement that shuffles; None if torch already draws the permutation."""
     definition: ast.Assign | None
     loop: ast.For
     start: str
@@ -125,10 +124,10 @@ def _minibatch_loops(roles: Roles) -> list[ast.For]:
 
 
 def _from_samplers(state: State, loops: Sequence[ast.For]) -> Rewrite:
-    """The rewrite without `BatchSampler(SubsetRandomSampler(range(n)), size, drop_last)`.
+    """The rewrite that replaces `BatchSampler(SubsetRandomSampler(range(n)), size, drop_last)`.
 
     Raises:
-        Skip: no loop over one could be rewritten.
+        Skip: no loop over such a sampler could be rewritten.
     """
     edits, left = Edits(state.source), []
     for loop in loops:
@@ -142,7 +141,7 @@ def _from_samplers(state: State, loops: Sequence[ast.For]) -> Rewrite:
 
 
 def _replace_sampler(roles: Roles, loop: ast.For, edits: Edits) -> None:
-    """Rewrite a loop over a sampler: a random one draws one torch.randperm(n) from torch's generator, too.
+    """Rewrite a loop over a sampler. A random sampler too draws one torch.randperm(n) from torch's generator.
 
     Raises:
         Skip: there is another sampler, or the minibatches are used for more than indexing tensors.
@@ -192,10 +191,10 @@ def _replace_sampler(roles: Roles, loop: ast.For, edits: Edits) -> None:
 
 
 def _check_not_seeded(roles: Roles) -> None:
-    """Check that training only draws from the generators: seeding them there would determine the permutations.
+    """Check that training only draws from the generators: seeding or restoring them would determine the permutations.
 
     Raises:
-        Skip: something else may.
+        Skip: training may do more with them.
     """
     tree = roles.tree
     for node in tree.nodes:
@@ -275,7 +274,7 @@ PERMUTING = draws(makes="order")
 
 
 def _unmatched(roles: Roles, reason: str) -> Skip:
-    """The skip of minibatches made in another way: not needed if nothing in the script draws a permutation."""
+    """The skip of minibatches made in another way: "not needed" if nothing in the script draws a permutation."""
     kind = NotNeeded if PERMUTING.isdisjoint(roles.tree.mentioned) else Skip
     return kind(reason).at("the loop", [roles.minibatch_loop])
 
@@ -283,7 +282,7 @@ def _unmatched(roles: Roles, reason: str) -> Skip:
 def _as_numpy(roles: Roles, value: ast.expr) -> tuple[ast.expr, bool]:
     """The source of a tensor of 64-bit integers, and whether the tensor is on the device of the data.
 
-    An expression that makes no such tensor in a known way is returned as it is.
+    An expression that does not make such a tensor in a known way is returned as it is.
     """
     made, whole = False, value
     devices: set[str | None] = {None} if roles.device is None else set()
@@ -346,7 +345,7 @@ def _check_kept(roles: Roles, found: Pattern) -> None:
 
 
 def _check_same(roles: Roles, size: ast.expr, definition: ast.stmt, loop: ast.For) -> None:
-    """Check that the number of indices is what it was when the array was made.
+    """Check that the number of indices has not changed since the array was made.
 
     Raises:
         Skip: it may not be.
@@ -407,7 +406,7 @@ def _check_uses(roles: Roles, found: Pattern) -> list[ast.Call]:
             continue
         if tree.scope_of(node) is roles.scope:
             if not makers & set(tensors.bindings(node.id, tree.statement(node))):
-                continue  # another variable of that name
+                continue  # another variable of the same name
             if node.id == found.minibatch:
                 if found.shuffle is None or found.on_device:
                     continue

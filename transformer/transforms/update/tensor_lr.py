@@ -86,7 +86,7 @@ def apply(state: State) -> Rewrite:
     if not edits:
         kind = NotNeeded if told and not reasons else Skip
         raise kind("; ".join(reasons or told) or "no optimizer made by torch.optim was found", history)
-    if constant and len(constant) + len(reasons) == len(names):  # no rate became a tensor
+    if constant and len(constant) + len(reasons) == len(names):  # no learning rate becomes a tensor
         return Rewrite(edits, history, tuple(notes), tuple(reasons), brief="--compile: optimizers count in float64")
     return Rewrite(edits, history, tuple(told), tuple(reasons))
 
@@ -100,10 +100,10 @@ def _edit(
     notes: list[str],
     constant: list[str],
 ) -> History:
-    """Edit one optimizer, and once what it shares with others; returns what later transforms need to know.
+    """Edit one optimizer, and the code that several share only once; returns what later transforms need to know.
 
-    `made_as` has all that are made under its name, of which a run makes one. Notes for the reader are added to `notes`,
-    and the optimizer's name to `constant` if its rate never changes.
+    `made_as` has all optimizers made under its name; a run makes one of them. Notes for the reader are added to
+    `notes`, and the optimizer's name is added to `constant` if its rate never changes.
 
     Raises:
         Skip: its learning rate stays a float.
@@ -145,14 +145,14 @@ def _edit(
     if elsewhere and (uses.loads or uses.shown):
         raise Skip(f"line {(*uses.loads, *uses.shown)[0].lineno} loads or prints it")
     made = max([optimizer.stmt, *uses.shown], key=lambda stmt: stmt.lineno)
-    # What loads a state above the statement that makes the optimizer is in a function, and runs below it
+    # A statement that loads a state, but stands above the one that makes the optimizer, is in a function and runs later
     if uses.shown and any(stmt.lineno < made.lineno for stmt in uses.loads):
         raise Skip(f"line {made.lineno} prints the optimizer")
     if counting and uses.loads:
         raise Skip(f"line {uses.loads[0].lineno} loads its step count, which {optimizer.kind} needs in float64")
-    replaced = any(stmt in inside for stmt in uses.loads)  # by tensors other than those in a graph
+    replaced = any(stmt in inside for stmt in uses.loads)  # loading replaces the tensors that a graph would use
     device = roles.device if not elsewhere else None
-    # On a CPU, the device of a script without one, step() rejects capturable optimizers
+    # On a CPU, step() rejects capturable optimizers; a script without a device runs there
     own = replaced or uses.kept_state or given & {"capturable", "fused"}
     capturable = bool(device) and optimizer.kind in CAPTURABLE and not own
     group = tree.names.fresh("group")
@@ -186,7 +186,7 @@ def _edit(
             raise Skip(f"line {target.lineno} computes the target of the rate, which must not be evaluated twice")
     if "foreach" in given:
         raise Skip("foreach=True accepts a tensor learning rate only if the optimizer is capturable")
-    # What the script prints of it must stay a float
+    # The tensor is made below all statements that print the optimizer: they print a float
     in_update = _in_update(roles)
     written = any(stmt in in_update for stmt, _ in (*uses.writes, *uses.others))
     loaded |= {"written": written, "again": elsewhere}  # training may start several times
@@ -202,10 +202,10 @@ def _edit(
     for stmt, target in (*uses.writes, *uses.others):
         if stmt not in shared:
             plain = root(stmt.value) or isinstance(stmt.value, ast.Constant)
-            now = None if plain else tree.names.fresh("lrnow")  # it is written twice
+            now = None if plain else tree.names.fresh("lrnow")  # the emitted code uses the value twice
             rate = None if isinstance(target.value, ast.Name) else tree.names.fresh("lr")
             write = {"target": tree.text(target), "value": tree.text(stmt.value), "now": now, "rate": rate}
-            # Compiled code must not set the group: Dynamo would keep the `capturable` that it traces with
+            # Compiled code must not set the group: Dynamo would also store the `capturable` that it traces with
             edits.replace(stmt, render("tensor_lr_fill", **write, compiled=stmt in in_update))
     for read in uses.reads:
         if read not in shared:
@@ -217,7 +217,8 @@ def _edit(
 def _may_be_tensor(roles: Roles, value: ast.AST, reads: Sequence[ast.expr]) -> bool:
     """Whether a function of torch or numpy computes a rate, or a value it depends on, anywhere in the file.
 
-    Filling in place would round it differently, and change other holders of it. numpy's numbers print in other words.
+    Filling a tensor in place would round such a rate differently, and change the value for all others who hold it.
+    numpy's numbers print differently.
     """
     tree = roles.tree
     optimizers_made = {optimizer.name for optimizer in roles.optimizers}
@@ -250,7 +251,7 @@ def _may_be_tensor(roles: Roles, value: ast.AST, reads: Sequence[ast.expr]) -> b
 
 
 def _is_logged(tree: Tree, read: ast.expr) -> bool:
-    """Whether a logger takes a number's value alone: 1 and 1.0 are one curve."""
+    """Whether a logger uses only a number's value: 1 and 1.0 give the same curve."""
     call = tree.parents[read]
     return isinstance(call, ast.Call) and tree.last_name(call.func) in LOGS_VALUES
 
@@ -268,17 +269,17 @@ def _is_same(tree: Tree, one: ast.AST, other: ast.AST) -> bool:
 
 
 def _in_update(roles: Roles) -> set[ast.AST]:
-    """The nodes of the minibatch loop, of other loops around steps and of their callees, which may be compiled.
+    """The nodes of the minibatch loop, of other loops around steps, and of their callees: code that may be compiled.
 
     torch's pass for scalars (`_tensorify_python_scalars`, observed in 2.11 and 2.13) drops a graph's write to a plain
-    float64 tensor without dimensions on the host; a write to a parameter is kept.
+    zero-dimensional float64 tensor on the host; it keeps a write to a parameter.
     """
     loops = [loop for step in roles.optimizer_steps for loop in roles.tree.loops_around(step)[:1]]
     return set(roles.reached([roles.phases.learn, *(loop for loop in loops if loop is not roles.outermost)]))
 
 
 def _is_left_alone(roles: Roles, optimizer: Optimizer) -> bool:
-    """Whether an object's optimizer is only stepped, in the training scope."""
+    """Whether an object's optimizer is only stepped, cleared and saved, and only in the training scope."""
     attribute, inside = optimizer.name.rpartition(".")[2], set(walk(roles.scope))
     made = {n for one in roles.optimizers for n in walk(one.stmt)}
     for node in roles.tree.nodes:

@@ -100,7 +100,7 @@ def _extracted(state: State, region: Region) -> State:
     """The state with one update region in a function of its own.
 
     Raises:
-        Skip: it cannot be moved; its lines are those of the original.
+        Skip: it cannot be moved; the reason has the line numbers of the original.
     """
     while (sunk := _with_clearing(state, region)) is not None:
         state, region = sunk
@@ -126,16 +126,16 @@ def _in_function(state: State, region: Region) -> State:
 
 
 def _by(roles: Roles, region: Region) -> str:
-    """Which optimizers a region steps, if the script has others."""
+    """Words that name the optimizers that a region steps, if the script has others; "" otherwise."""
     stepped = sorted({unparse(step.func.value) for step in region.steps if isinstance(step.func, ast.Attribute)})
     others = {optimizer.name for optimizer in roles.optimizers}.difference(stepped)
     return f", by {' and '.join(stepped)}" if others else ""
 
 
 def _with_clearing(state: State, region: Region) -> tuple[State, Region] | None:
-    """The state and the region, with `optimizer.zero_grad()` from further above in the block as its first statement.
+    """The state in which `optimizer.zero_grad()` moves down to become a region's first statement, and the new region.
 
-    None if none stands there, or what stands between may use the gradients.
+    None if no such call stands above in the block, or a statement between the two may use the gradients.
     """
     roles = state.roles
     stepped = {unparse(step.func.value) for step in region.steps if isinstance(step.func, ast.Attribute)}
@@ -159,7 +159,7 @@ def _with_clearing(state: State, region: Region) -> tuple[State, Region] | None:
 
 
 def _single_tensors(roles: Roles, region: Region) -> list[str]:
-    """The tensors of the region's optimizers, if they are given one by one: `Adam([log_alpha])`; empty otherwise."""
+    """The tensors of the region's optimizers, if listed one by one, as in `Adam([log_alpha])`; empty otherwise."""
     stepped = {ast.unparse(step.func.value) for step in region.steps if isinstance(step.func, ast.Attribute)}
     made = [one for one in roles.optimizers if one.name in stepped]
     given = [value for one in made for value in one.params]
@@ -185,7 +185,7 @@ def _name(region: Region, single: Sequence[str]) -> str:
 
 
 def _check_graphs(roles: Roles, tensors: Tensors, region: Region, function: Function) -> None:
-    """Check that no gradient flows into a region's losses from outside, or from it into others.
+    """Check that no gradient flows from a region's losses to values computed outside, or from other losses into it.
 
     Raises:
         Skip: one may.
