@@ -1,1 +1,1 @@
-"""Apply the transforms and collect the result; this layer knows nothing of running scripts or of the terminal."""
+"""Apply the transforms and collect the result; this layer knows nothing about running scripts or the terminal."""

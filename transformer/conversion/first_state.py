@@ -79,7 +79,7 @@ def recognise(state: State) -> State:
 
 
 def _is_other_precision(tree: Tree, node: ast.AST) -> bool:
-    """Whether a name may be of a precision of torch, and not of numbers that another library names so."""
+    """Whether a name may be a precision of torch, and not a number type of another library."""
     if tree.last_name(node) not in PRECISIONS:
         return False
     call, library = tree.parents[node], (tree.qualified(node) or "torch").partition(".")[0]

@@ -16,13 +16,13 @@ Import: TypeAlias = ast.Import | ast.ImportFrom
 
 @dataclass(frozen=True)
 class Named:
-    """What one alias of an import names: an attribute of a local module, or a local module itself."""
+    """What an alias in an import refers to: an attribute of a local module, or a local module itself."""
 
     executed: tuple[Path, ...]
     """The files that the import executes, in this order: packages, then the module."""
     module: Path
     attribute: str | None
-    """None where the alias is the module."""
+    """None if the alias is the module itself."""
 
 
 def reached_files(script: Path, source: bytes) -> dict[Path, bytes]:
@@ -53,10 +53,10 @@ def own_modules(script: Path, source: bytes) -> dict[Path, Path]:
 
 
 def is_never_needed(folder: str, script: Path, source: bytes) -> bool:
-    """Whether all local imports are found in the script's folder, and a folder that is searched last has no others.
+    """Whether no local import needs a folder that is searched last: all are found in the script's folder.
 
     Args:
-        folder: the folder, relative to that where the script runs: its own, or one above it.
+        folder: the folder, relative to the one where the script runs: the script's own folder, or one above it.
         script: the script.
         source: its contents.
     """
@@ -71,12 +71,12 @@ def is_never_needed(folder: str, script: Path, source: bytes) -> bool:
                 if any(what not in found for what in named(path, [last], stmt)):
                     return False
                 if any(_file(last / top) not in (None, _file(roots[0] / top)) for top in tops):
-                    return False  # a package comes before folders without an `__init__.py`
+                    return False  # a package is found before folders without an `__init__.py`
     return True
 
 
 def not_found_from(folder: Path, script: Path, source: bytes) -> list[str]:
-    """The modules beside a script that a text imports, and that a copy of the text in another folder would not find."""
+    """The modules beside a script that its text imports, and that the text would not find in another folder."""
     if folder.resolve() == script.resolve().parent:
         return []
     found = dict[str, None]()
@@ -106,7 +106,7 @@ def _imports(source: bytes) -> list[Import]:
 
 
 def named(importing: Path, roots: Sequence[Path], stmt: Import) -> Iterator[tuple[ast.alias, Named]]:
-    """What the aliases of an import name, of those that name anything in local files.
+    """The aliases of an import that refer to local files, each with what it refers to.
 
     Args:
         importing: the file that contains the import.
@@ -127,7 +127,7 @@ def named(importing: Path, roots: Sequence[Path], stmt: Import) -> Iterator[tupl
 
 
 def _imported_from(folder: Path, parts: Sequence[str], name: str) -> Named | None:
-    """What `from PARTS import NAME` names, where the first of the parts is looked for in `folder`."""
+    """What `from PARTS import NAME` refers to, if the first of PARTS is looked up in `folder`."""
     place = folder.joinpath(*parts)
     executed = _executed(folder, parts) if parts else _initials([place])
     if not executed or executed[-1].name == "__init__.py":
@@ -139,7 +139,7 @@ def _imported_from(folder: Path, parts: Sequence[str], name: str) -> Named | Non
 
 
 def _executed(folder: Path, parts: Sequence[str]) -> tuple[Path, ...]:
-    """The files that an import of a module executes, by its parts below a folder; none where it is not there."""
+    """The files that an import of a module executes, given the parts of its name below a folder; empty if not there."""
     file = _file(folder.joinpath(*parts))
     if file is None:
         return ()
@@ -147,7 +147,7 @@ def _executed(folder: Path, parts: Sequence[str]) -> tuple[Path, ...]:
 
 
 def _initials(folders: Sequence[Path]) -> tuple[Path, ...]:
-    """What makes these folders packages, where they are."""
+    """The `__init__.py` files of those folders that are packages."""
     files = (folder / "__init__.py" for folder in folders)
     return tuple(file.resolve() for file in files if file.is_file())
 

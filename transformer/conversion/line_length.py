@@ -19,7 +19,7 @@ def parse_toml(content: str) -> dict[str, Any]:
     Raises:
         ValueError: it is not TOML.
     """
-    if sys.version_info >= (3, 11):  # imported here: a cached run reads no file and should not pay for it
+    if sys.version_info >= (3, 11):  # imported here, because a cached run reads no TOML file
         import tomllib
     else:
         import tomli as tomllib

@@ -42,7 +42,7 @@ def convert_script(
     Args:
         script: as the user names it.
         together: files that it imports, to be converted with it.
-        separately: whether they are to be written as files of their own.
+        separately: whether these are to be written as files of their own.
         given: arguments of `convert` from the command line; None means the project's setting.
 
     Returns:
@@ -76,7 +76,7 @@ def convert_together(
         script: its text.
         together: the files.
         arguments: of `convert`.
-        separately: whether the result is also to be divided into files.
+        separately: whether to divide the result into files again.
 
     Returns:
         a conversion of the script, whose first step merges the files into it.

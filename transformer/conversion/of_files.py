@@ -18,16 +18,16 @@ from transformer.syntax.text import Text
 from transformer.syntax.tree import Tree
 
 Converted: TypeAlias = Callable[[], tuple[Text, Conversion]]
-"""Waits for what `convert_script` returns for one script, or raises what that raises."""
+"""A function that waits for the result of `convert_script` for one script, or raises its error."""
 FEW = 4
-"""The number of scripts that are converted in the time another process takes to start and import."""
+"""The number of scripts that one process converts in the time in which another one starts and imports."""
 MOST = 8
 """The maximum number of processes; each takes some 100 MiB."""
 
 
 @contextmanager
 def converting(scripts: Sequence[str], **given: Any) -> Iterator[list[Converted]]:
-    """Convert scripts, each as `convert_script` does; those not begun when the block is left are dropped.
+    """Convert scripts, each as `convert_script` does; on exit, scripts that have not begun are dropped.
 
     Args:
         scripts: as the user names them.
@@ -52,7 +52,7 @@ def converting(scripts: Sequence[str], **given: Any) -> Iterator[list[Converted]
 def not_looked_into(script: str, folder: Path) -> list[Path]:
     """The files next to a script that it imports, and that mention torch.
 
-    Those that an option chooses instead of its default are left out.
+    Files that only non-default values of an option choose are left out.
 
     Args:
         script: the text of the script, original or converted.
@@ -72,13 +72,13 @@ def not_looked_into(script: str, folder: Path) -> list[Path]:
             try:
                 if "torch" in path.read_text("utf-8", "replace"):
                     found[path] = None
-            except OSError:  # not there: it is in an installed package
+            except OSError:  # no such file: the module is in an installed package
                 continue
     return list(found)
 
 
 def _is_for_other_choices(tree: Tree, alias: ast.alias) -> bool:
-    """Whether an imported name is used for nothing but choices that are not an option's default."""
+    """Whether an imported name is used only where an option has a value that is not its default."""
     name = alias.asname or alias.name.partition(".")[0]
     uses = [n for n in tree.of(ast.Name) if n.id == name]
     return bool(uses) and all(is_other_choice(tree, use) for use in uses)
@@ -90,5 +90,5 @@ def processors() -> int:
 
 
 def _leave_interrupts() -> None:
-    """Leave Ctrl-C to the waiting process."""
+    """Ignore Ctrl-C in a worker process; the waiting process handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

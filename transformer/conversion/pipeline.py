@@ -39,7 +39,7 @@ from transformer.transforms.update.update import TRANSFORM as UPDATE
 
 BYTE_ORDER_MARK = "\ufeff"
 TRACEBACKS = False
-"""Whether an internal error is raised, as tests want it, instead of a refusal."""
+"""Whether to raise internal errors, for tests, instead of turning them into refusals."""
 
 
 def all_transforms() -> tuple[TransformInfo, ...]:
@@ -78,7 +78,7 @@ def convert(
         fuse_envs: let it step SyncVectorEnv and known wrappers with fewer numpy calls.
         target: the kind of machine that the converted script runs on.
         line_length: the maximum width of emitted lines.
-        held: tells why a transform must not write a text, if for any reason.
+        held: returns why a transform must not write a text; None if it may.
 
     Returns:
         every state of the script, every transform's outcome, and the diagnostics. A script that cannot be
@@ -105,7 +105,7 @@ def convert(
 
 
 def _convert(source: str, asked: Asked, line_length: int, *, as_selected: bool) -> Conversion:
-    """A conversion by these transforms; unless they were selected by name, without those that gain nothing."""
+    """A conversion by the requested transforms, without those that gain nothing unless they were selected by name."""
     try:
         with _without_collections():
             if as_selected:
@@ -123,8 +123,8 @@ def _convert(source: str, asked: Asked, line_length: int, *, as_selected: bool) 
 def _without_collections() -> Iterator[None]:
     """Turn the garbage collector off, if it is on, for one conversion.
 
-    It would traverse the trees of all states again and again, which takes a third of the time. They have no cycles, so
-    reference counting frees them.
+    It would traverse the trees of all states again and again, which takes a third of the time. The trees have no
+    cycles, so reference counting frees them.
     """
     collects = gc.isenabled()
     gc.disable()
@@ -136,7 +136,7 @@ def _without_collections() -> Iterator[None]:
 
 
 def _with_the_object(conversion: Conversion, source: str, asked: Asked, line_length: int) -> Conversion:
-    """A conversion that keeps the object that trains as it is, if that does not hinder other transforms."""
+    """The conversion without `dissolve`, if as many other transforms apply; otherwise the given one."""
     name = dissolve.TRANSFORM.info.name
     others = sum(s.applied and s.transform.name != name for s in conversion.steps)
     if not any(s.applied and s.transform.name == name for s in conversion.steps):
@@ -169,10 +169,10 @@ class _Fewer(Exception):
 
 
 def _run(source: str, asked: Asked, line_length: int, at_least: int = 0, *, as_selected: bool = False) -> Conversion:
-    """Run through the transforms; unless they were selected by name, once more without those that gain nothing.
+    """Apply the transforms; if some gain nothing, and none was selected by name, apply all again without these.
 
     Raises:
-        _Fewer: fewer than `at_least` of them apply; raised as soon as that is known.
+        _Fewer: fewer than `at_least` transforms apply; raised as soon as this is known.
     """
     steps: list[Step] = []
     diagnostics: list[Diagnostic] = []
@@ -232,7 +232,7 @@ def _run(source: str, asked: Asked, line_length: int, at_least: int = 0, *, as_s
 
 
 def _why_eager(steps: Sequence[Step]) -> str | None:
-    """Why no update is compiled, if compilation was selected and could not be; None if one is, or it was not."""
+    """Why no update is compiled although compilation was selected; None if one is, or if it was not selected."""
     update, compiled = (
         s.outcome for name in (UPDATE.info.name, compiling.INFO.name) for s in steps if s.transform.name == name
     )
@@ -243,7 +243,7 @@ def _why_eager(steps: Sequence[Step]) -> str | None:
 
 
 def _why_none(steps: Sequence[Step]) -> str:
-    """The distinct reasons why no transform applies, the most frequent first, without those that follow from others."""
+    """The distinct reasons why no transform applies, the most frequent first, without consequences of other reasons."""
     skipped = [(s.transform.name, s.outcome) for s in steps if isinstance(s.outcome, Skipped) and s.outcome.chosen]
     held = [(name, o.reason) for name, o in skipped if o.left_as_it_was and not o.reason.startswith("needs ")]
     names: dict[str, list[str]] = {}
@@ -254,7 +254,7 @@ def _why_none(steps: Sequence[Step]) -> str:
 
 
 def _prepared_for_nothing(steps: Sequence[Step]) -> bool:
-    """Whether all applied transforms that need the flags only prepare code for others to compile."""
+    """Whether all applied transforms that need the flags only prepare code that others would compile."""
     needing = {flags.INFO.name}
     for step in steps:
         if not needing.isdisjoint(step.transform.needs):
@@ -276,9 +276,9 @@ def _rates_for_nothing(steps: Sequence[Step], history: History) -> bool:
 
 
 def _unprepared(source: str, asked: Asked, line_length: int, steps: Sequence[Step]) -> Conversion:
-    """Run without the transforms that prepare code for compilation, since nothing is compiled.
+    """Run again without the transforms that prepare code for compilation, since nothing is compiled.
 
-    The reasons are those of the run that showed it.
+    Transforms that do not apply keep the reasons of the first run.
     """
     idle = {s.transform.name for s in steps if s.transform.prepares}
     conversion = _run(source, replace(asked, transforms=asked.transforms - idle), line_length)
@@ -301,7 +301,7 @@ def _still_possible(order: Sequence[Transform], chosen: frozenset[str], applied:
 
 
 class _Failed(Exception):
-    """A transform raised an error that it should not."""
+    """A transform raised an unexpected error."""
 
 
 _BROKEN = (SyntaxError, cst.ParserSyntaxError, _Failed)
@@ -309,7 +309,7 @@ _BROKEN = (SyntaxError, cst.ParserSyntaxError, _Failed)
 
 
 def _told(error: Exception) -> str:
-    """An internal error in a line, with the place that raised it."""
+    """An internal error in one line, with the place that raised it."""
     place = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})"
 
@@ -387,7 +387,7 @@ def _other_meaning(state: State, after: Tree, *, gathers: bool) -> str | None:
     Args:
         state: the script.
         after: the transformed script.
-        gathers: whether it moves functions into the training loop, whose scope is not known before.
+        gathers: whether the transform moves functions into the training loop; the loop's scope is not known before.
     """
     if (name := captured(state.tree, after)) is not None:
         return f"the new code reads {name}, and the script has its own {name}"
@@ -412,7 +412,7 @@ def _missing(info: TransformInfo, steps: Sequence[Step]) -> Skipped | None:
 
 
 def _alone(turn: _Turn, state: State) -> Diagnostic | None:
-    """Why only the update may be converted; None if more may be."""
+    """Why only the update can be converted; None if the rollout was found as well."""
     roles = state.roles
     if roles.kind != "update":
         return None
@@ -421,7 +421,7 @@ def _alone(turn: _Turn, state: State) -> Diagnostic | None:
 
 
 def _why_kept(turn: _Turn) -> str:
-    """Why a function with a part of the training is not inlined, as the end of a sentence."""
+    """Why a function that contains a part of the training is not inlined, as the end of a sentence; or ""."""
     outcome = turn.step.outcome
     if isinstance(outcome, Skipped) and outcome.chosen and outcome.kind == "left as it was":
         return f"; {outcome.reason}"
@@ -431,7 +431,7 @@ def _why_kept(turn: _Turn) -> str:
 def _recognise(turn: _Turn) -> State:
     """Find the training loop and the facts about it.
 
-    If a function that could not be inlined hides a part of it, the refusal says why it could not.
+    If a function that could not be inlined hides a part of the training, the refusal says why it was not inlined.
 
     Raises:
         Unconvertible: there is none.
@@ -440,7 +440,7 @@ def _recognise(turn: _Turn) -> State:
         _ = turn.state.roles.phases
     except Unconvertible as refusal:
         found, why = [turn.state.placed(d) for d in refusal.diagnostics], _why_kept(turn)
-        if why:  # which is known then
+        if why:  # this replaces the less precise end of the message
             found = [replace(d, message=f"{d.message.partition(refusals.NOT_SHOWN)[0]}{why}") for d in found]
         raise Unconvertible(*found) from refusal
     return recognise(turn.state)

@@ -31,7 +31,7 @@ class Applied:
 
     @property
     def lesser_notes(self) -> tuple[str, ...]:
-        """The other notes."""
+        """The notes that are neither headlines nor in `left`."""
         return tuple(note for note in self.notes if note not in (*self.headlines, *self.left))
 
 
@@ -41,11 +41,11 @@ class Skipped:
 
     reason: str
     kind: SkipKind = "left as it was"
-    """Whether there is nothing to change, or there is, but the change is not known to be safe."""
+    """Whether the script has nothing to change, or a change is not known to be safe."""
     chosen: bool = True
-    """False when --select/--ignore left it out, or left out what it needs."""
+    """False if --select or --ignore left out the transform, or one that it needs."""
     headlines: tuple[str, ...] = ()
-    """What a reader should see first, if that is not the transform's headline with the reason."""
+    """What a reader should see first; if empty, the transform's headline with the reason."""
 
     @property
     def left_as_it_was(self) -> bool:
@@ -54,7 +54,7 @@ class Skipped:
 
     @property
     def held_back(self) -> bool:
-        """The name of `left_as_it_was` in 0.1; to be removed in the release after that."""
+        """The name that `left_as_it_was` had in 0.1; to be removed in the release after that."""
         return self.left_as_it_was
 
 
@@ -102,12 +102,12 @@ class Conversion:
     options: tuple[tuple[str, str], ...] = ()
     """The added flags and their spelling on the command line: (compile, --compile), ..."""
     brought: tuple[tuple[str, int], ...] = ()
-    """For each line of the state after the first step, where that brought files in: the file as the user named it,
-    nothing for the script itself, and the line there."""
+    """If the first step merged files, the origin of each line of its result: the file as the user named it, "" for the
+    script itself, and the line number there."""
     beside: tuple[Path, ...] = ()
-    """The given files that stay files of their own, and are imported from where they are."""
+    """The given files that are not merged, and are imported from where they are."""
     several: SeveralFiles | None = None
-    """The converted script and the given files as files of their own, if that was asked for."""
+    """The converted script and the given files as separate files, if this was requested."""
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
@@ -125,7 +125,7 @@ class Conversion:
         return not self.errors
 
     def refusal(self, script: str) -> str:
-        """Why the script, as the user named it, cannot be converted: a line for each reason."""
+        """Why the script cannot be converted, with one line for each reason; `script` is the name the user gave it."""
         reasons = (f"\n{d.file or script}:{d.line}:{d.column}: {d.code} {d.message}" for d in self.errors)
         return f"the original cannot be converted:{''.join(reasons)}"
 
@@ -136,18 +136,18 @@ class Conversion:
 
     @property
     def recommended(self) -> frozenset[str]:
-        """The added flags that a run should use, by the names in `options`: all but those that gain little here."""
+        """The added flags that a run should use, by their names in `options`: all but those that gain little here."""
         slow = {s.transform.name for s in self.steps if isinstance(s.outcome, Applied) and not s.outcome.recommended}
         return frozenset(name for name, _ in self.options) - slow
 
     @property
     def headlines(self) -> tuple[str, ...]:
-        """What a reader should see first: which part of the training is not compiled, and why, with the line."""
+        """What a reader should see first: which part of the training is not compiled, and why, with the code there."""
         return tuple(with_code(self.original, sentence) for sentence in self.first_told)
 
     @cached_property
     def first_told(self) -> tuple[str, ...]:
-        """The same without the text of lines."""
+        """The headlines without the code of the lines that they name."""
         outcomes = {s.transform.name: s.outcome for s in self.steps}
         found: dict[str, None] = {}
         for step in self.steps:

@@ -18,7 +18,7 @@ def no_such_transform(name: str) -> str:
 
 
 def today(names: Iterable[str]) -> set[str]:
-    """Names of transforms, with former names replaced by those of the transforms that do their work today."""
+    """Names of transforms, with former names replaced by the present ones."""
     return {FORMERLY.get(name) or name for name in names}
 
 

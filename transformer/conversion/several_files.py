@@ -1,8 +1,8 @@
-"""A conversion of several files, written as several files: each definition in the file that it came from.
+"""Write a conversion of several files as several files: each definition in the file that it came from.
 
-The files are converted as one text. A file is written apart from it if what it defines means the same in a module of
-its own: only its own code binds its names, and it uses nothing that only the script has. Its definitions then are as
-the conversion left them. The other files stay part of the script.
+The files are converted as one text. A file is written separately if its definitions mean the same in their own module:
+only its own code binds its names, and it uses nothing that only the script has. It then contains its definitions as
+the conversion left them. The other files become part of the script.
 """
 
 from __future__ import annotations
@@ -43,52 +43,52 @@ class SeveralFiles:
     script: str
     """The converted script, which imports from the others."""
     others: Mapping[Path, bytes]
-    """Their contents, by their paths relative to the script's folder."""
+    """The contents of the other files, by their paths relative to the script's folder."""
     changed: tuple[Path, ...]
-    """The paths of those that differ from the originals."""
+    """The paths of the other files that differ from the originals."""
     merged: Mapping[str, str]
-    """Those that are part of the script, as the user named them, and why."""
+    """The files that become part of the script, as the user named them, each with the reason."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """A statement that the one text has from a file."""
+    """A statement of the merged text that comes from another file than the script."""
 
     file: File
     first: int
-    """Its first line there, from 1."""
+    """Its first line in the file, from 1."""
     last: int
     before: Top
     after: Top | None = None
-    """What the conversion made of it; None if nothing uses it any more."""
+    """The converted statement; None if nothing uses it any more."""
 
     @property
     def changed(self) -> bool:
-        """Whether the conversion changed it, unless it is an import."""
+        """Whether the conversion changed the statement, unless it is an import."""
         return not self.is_import and (self.after is None or self.after[1] != self.before[1])
 
     @property
     def is_import(self) -> bool:
-        """Whether it is an import."""
+        """Whether the statement is an import."""
         return isinstance(self.before[0], IMPORTS)
 
     @property
     def names(self) -> set[str]:
-        """What it defines."""
+        """The names that the statement defines."""
         return set() if self.is_import else bound_names(self.before[0])
 
 
 class _Merged(Exception):
-    """A file must be part of the script; the message says why."""
+    """A file must become part of the script; the message says why."""
 
 
 def several_files(converted: str, one: OneFile, width: int = DEFAULT_LINE_LENGTH) -> SeveralFiles:
     """Write a conversion as several files.
 
     Args:
-        converted: what the conversion made of the one text.
-        one: that text, and the files that it is from.
-        width: the greatest number of columns of an import.
+        converted: the converted text.
+        one: the merged text before the conversion, with the files that it comes from.
+        width: the maximum width of an import.
     """
     division = _Division(converted, one, width)
     others, changed = dict[Path, bytes](), list[Path]()
@@ -109,7 +109,7 @@ def _scopes(code: str) -> Scopes:
 
 
 class _Division:
-    """Which file each statement of a converted text goes to."""
+    """Decides which file each statement of a converted text goes to."""
 
     def __init__(self, converted: str, one: OneFile, width: int) -> None:
         self.width = width
@@ -134,10 +134,10 @@ class _Division:
         return True
 
     def _check_alone(self, file: File) -> None:
-        """Check what concerns one file.
+        """Check the conditions that concern one file alone.
 
         Raises:
-            _Merged: it must be part of the script.
+            _Merged: it must become part of the script.
         """
         script, parts = self.gathered.script.name, self._of(file)
         if self.gathered.root_of[file] not in (None, self.folder) or not file.path.is_relative_to(self.folder):
@@ -157,10 +157,10 @@ class _Division:
             raise _Merged(f"{min(elsewhere)} is bound by other code as well")
 
     def _check_beside(self, file: File) -> None:
-        """Check what concerns a file and the others that are written apart.
+        """Check the conditions that concern a file and the other separate files.
 
         Raises:
-            _Merged: it must be part of the script.
+            _Merged: it must become part of the script.
         """
         for other in with_what_they_execute(self.gathered, {file: None}):
             if other not in self.apart:
@@ -177,7 +177,7 @@ class _Division:
             raise _Merged(f"it uses {min(used)}, which the conversion leaves out")
 
     def _check_order(self, file: File) -> None:
-        """Check that the script does nothing between the statements of a file.
+        """Check that the script executes nothing between the statements of a file.
 
         Raises:
             _Merged: it does.
@@ -189,18 +189,18 @@ class _Division:
             raise _Merged("the script does something while it is being imported")
 
     def _lost(self, file: File) -> set[str]:
-        """What a file does not define any more."""
+        """The names that a file no longer defines."""
         return {name for part in self._of(file) if part.after is None for name in part.names}
 
     def _of(self, file: File) -> list[_Part]:
         return [part for part in self.parts if part.file is file]
 
     def _changes(self, file: File) -> list[str]:
-        """The texts of a file's definitions that the conversion changed, as they are now."""
+        """The new texts of a file's definitions that the conversion changed."""
         return [part.after[1] for part in self._of(file) if part.changed and part.after is not None]
 
     def _imported_from(self, file: File) -> set[str]:
-        """The names that other files, which are written apart, import from a file."""
+        """The names that other separate files import from a file."""
         places = [place for other in self.apart for place in self.gathered.places[other].values()]
         named = [what for place in places for what in place.aliases.values()]
         return {what.attribute or "" for what in named if what.module == file.path}
@@ -210,17 +210,17 @@ class _Division:
         codes = self._changes(file)
         added = [top for top in self.tops if isinstance(top[0], ast.FunctionDef) and bound_names(top[0]) <= self.new]
         found: list[Top] = []
-        for code in codes:  # which grows
+        for code in codes:  # the list grows
             called = [top for top in added if top not in found and bound_names(top[0]) <= _scopes(code).used]
             found += called
             codes += [top[1] for top in called]
         return [top for top in added if top in found]
 
     def _imports(self, file: File) -> list[str]:
-        """The imports that a file needs for what the conversion has put into it.
+        """The imports that a file needs for the code that the conversion has put into it.
 
         Raises:
-            _Merged: it uses what only the script has, or a name that means something else there.
+            _Merged: this code uses something that only the script has, or a name that means something else in the file.
         """
         helpers = self._helpers(file)
         for other in self.apart[: self.apart.index(file)]:
@@ -240,7 +240,7 @@ class _Division:
         """The import of a name that a file does not bind; "" for a builtin.
 
         Raises:
-            _Merged: only the script has it.
+            _Merged: only the script has the name.
         """
         binding = self._binding.get(name, [])
         if not binding and hasattr(builtins, name):
@@ -270,7 +270,7 @@ class _Division:
         return found
 
     def contents(self, file: File) -> bytes:
-        """What a file that is written apart contains."""
+        """The contents of a separate file."""
         if not any(part.changed for part in self._of(file)):
             return file.path.read_bytes()
         tree = Tree(self._edited(file))
@@ -279,7 +279,7 @@ class _Division:
         return text.read(file.path).encode(edits.apply()[0])
 
     def _edited(self, file: File) -> str:
-        """The text of a file, with its definitions as the conversion left them and what they call above them."""
+        """The text of a file with its converted definitions, and above them the added functions that they call."""
         content = text.read(file.path).content
         lines, helpers = ast_lines(content), self._helpers(file)
         new: dict[_Part, str] = {part: part.after[1] if part.after is not None else "" for part in self._of(file)}
@@ -298,7 +298,7 @@ class _Division:
         return "".join(lines)
 
     def script(self) -> str:
-        """The script, which imports what the other files define."""
+        """The text of the script, which imports the definitions of the other files."""
         if not self.apart:
             return self.converted
         name, lines = self.gathered.script.name, ast_lines(self.converted)
@@ -318,7 +318,7 @@ class _Division:
 
 
 def _parts(tops: Sequence[Top], one: OneFile) -> Iterator[_Part]:
-    """The statements of the one text that are from other files than the script, and what became of them."""
+    """The statements of the merged text that come from other files than the script, before and after the conversion."""
     files, lines = {file.name: file for file in one.gathered.files}, one.lines
     before = [top for top in top_level(one.text) if lines[top[2]][1] in files]
     after: dict[int, Top] = {}
@@ -340,13 +340,13 @@ def _is_the_same(new: Top, old: Top) -> bool:
 
 
 def _defines_the_same(new: Top, old: Top) -> bool:
-    """Whether two statements, of which none is an import, define the same names in the same way."""
+    """Whether two statements, neither of them an import, are of one kind and define the same names."""
     kind, names = type(new[0]), bound_names(new[0])
     return kind is type(old[0]) and kind not in IMPORTS and bool(names) and names == bound_names(old[0])
 
 
 def _module(stmt: ast.Import | ast.ImportFrom, alias: ast.alias, *, is_module: bool) -> str:
-    """The module that an alias of an import is, or is from, as the importing file names it."""
+    """The module that an alias of an import is, or belongs to, as the importing file names it."""
     if isinstance(stmt, ast.Import):
         return alias.name
     return "." * stmt.level + ".".join([*([stmt.module] if stmt.module else []), *([alias.name] if is_module else [])])

@@ -1,4 +1,4 @@
-"""What shows a script how it is put together: lists of all names of its module, and of the functions that run."""
+"""Code that shows a script its own structure: lists of all names of its module, or of the functions that run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from transformer.syntax.tree import Tree
 
 
 def shown(before: Tree, after: Tree) -> tuple[ast.AST, str] | None:
-    """A place in a script that shows what an edit changes, and what that is; None if there is none."""
+    """A place where a script may notice an edit in its own structure, and why, for a message; None if there is none."""
     if (place := next(_lists_of_names(before), None)) is not None and _names(before) != _names(after):
         return place, "lists the names of the module, and there would be others"
     if (place := _looks_at_frames(before)) is not None and _functions(before) != _functions(after):
@@ -33,15 +33,15 @@ def _names(tree: Tree) -> frozenset[str]:
 
 
 def _lists_of_names(tree: Tree) -> Iterator[ast.AST]:
-    """The places where the script may get all names of its module."""
+    """The places where the script may list all names of its module."""
     places = (p for p in variable_lookups(tree, None) if last_written(p) not in lookups(frames=True))
     return (place for place in places if not _gives_one(tree, place))
 
 
 def _gives_one(tree: Tree, place: ast.expr) -> bool:
-    """Whether a lookup is of one name: `globals()["x"]`, `"x" in globals()`, `getattr(sys.modules[x], y)`.
+    """Whether a lookup finds one name: `globals()["x"]`, `"x" in globals()`, `getattr(sys.modules[x], y)`.
 
-    A text that is evaluated is taken to list names only if the script has a text that names what does.
+    A string that is evaluated is assumed to list names only if a string of the script names a function that does.
     """
     word, node, outer = last_written(place), place, tree.parents[place]
     if isinstance(place, ast.Name) and word not in tree.imports and variables(tree).owner_of(place) is not None:
@@ -51,9 +51,9 @@ def _gives_one(tree: Tree, place: ast.expr) -> bool:
         return words.isdisjoint(lookups(of="builtin", where=("module", "caller")))
     of_caller = word in lookups(of="builtin", where="caller") and isinstance(outer, ast.Call) and not outer.args
     if of_caller and tree.scope_of(place) is not tree.root:
-        return True  # those of a function
+        return True  # it lists names of a function
     of_module = tree.qualified(place) in ("__main__", "sys.modules") or word in lookups(of="importlib")
-    if tree.qualified(place) == "sys.modules":  # which may be asked for the script's own
+    if tree.qualified(place) == "sys.modules":  # it contains the script's own module
         if not (isinstance(outer, ast.Subscript) and outer.value is node):
             return isinstance(outer, ast.Compare) and _asked_for_one(tree, node, of_module)
         node = outer
@@ -65,7 +65,7 @@ def _gives_one(tree: Tree, place: ast.expr) -> bool:
 
 
 def _asked_for_one(tree: Tree, node: ast.expr, of_module: bool) -> bool:
-    """Whether a module, or the dict of its names, is asked for one of them."""
+    """Whether one name is looked up in a module, or in the dict of its names."""
     outer = tree.parents[node]
     if isinstance(outer, ast.Attribute):
         row = python.does("dict", outer.attr)
@@ -79,7 +79,7 @@ def _asked_for_one(tree: Tree, node: ast.expr, of_module: bool) -> bool:
 
 
 def _functions(tree: Tree) -> Counter[tuple[str, ...]]:
-    """The functions of a script, each with the names of those, and of the classes, that it is in."""
+    """The functions of a script, each with the names of the functions and classes around it."""
     opening = (*FUNCTIONS, *COMPREHENSIONS, ast.ClassDef)
     nodes = (n for kind in opening for n in tree.of(kind))
     around = ([n, *(outer for outer in tree.ancestors(n) if isinstance(outer, opening))] for n in nodes)

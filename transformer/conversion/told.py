@@ -1,4 +1,4 @@
-"""What to report about parts that were left as they were: each fact once, by the most informative transform."""
+"""What to report about parts that were left as they were: each fact once, for the most informative transform."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ class Left:
     """Transforms that might have been applied, and their common reason for leaving the script as it was."""
 
     names: tuple[str, ...]
-    """The transforms' names; of alternatives, only the first."""
+    """The names of the transforms; only the first name of alternative ones."""
     reason: str
     places: tuple[Excerpt, ...] = ()
     """The lines of the original that the reason mentions."""
     costs: str = ""
-    """What that costs, and what to write instead."""
+    """The cost of leaving the script as it was, and what to write instead."""
 
 
 def left_as_it_was(conversion: Conversion) -> list[Left]:
-    """What was left as it was, without transforms that only depend on it, and without what a headline says already.
+    """What was left as it was, except transforms that only depend on others, and facts that a headline already states.
 
-    Of alternative transforms, nothing is reported if one of them applied, and otherwise the reason that names a line.
+    If one of several alternative transforms applied, nothing is reported for them. Otherwise they get one reason,
+    preferably one that names a line.
     """
     told = [(headline, _mentioned_lines(headline)[:1]) for headline in conversion.first_told]
     found: dict[str, Left] = {}
@@ -50,17 +51,17 @@ def left_as_it_was(conversion: Conversion) -> list[Left]:
 
 
 def in_general(costs: str) -> str:
-    """What a transform's absence costs, and what to write: in general, because the reason may be another one."""
+    """A transform's costs and advice, marked as general, because they need not fit the reason at hand."""
     return costs.replace(": ", ". In general: ", 1)
 
 
 def _elsewhere(costs: str) -> str:
-    """The same, of a transform that applies to other places."""
+    """The costs and advice of a transform that applies to other places of the script."""
     return f"It applies elsewhere in the script; here, {costs[:1].lower()}{in_general(costs)[1:]}"
 
 
 def as_told(conversion: Conversion, step: Step) -> Step:
-    """A step as reports tell it: not needed where another transform does the same in its own way."""
+    """A step as reports show it: "not needed" if an alternative transform applied."""
     ways = _ways(conversion)[step.transform.instead_of or step.transform.name]
     other = next((way.transform.name for way in ways if way.applied), "")
     if not other or not isinstance(step.outcome, Skipped) or not step.outcome.left_as_it_was:
@@ -81,13 +82,14 @@ def depending(conversion: Conversion) -> list[str]:
 
 
 def unneeded(conversion: Conversion) -> list[str]:
-    """The transforms that are not needed, whichever were asked for."""
+    """The transforms that were selected, but are not needed."""
     skipped = ((s.transform.name, s.outcome) for s in conversion.steps if isinstance(s.outcome, Skipped))
     return [name for name, outcome in skipped if outcome.chosen and not outcome.left_as_it_was]
 
 
 def counts(conversion: Conversion, *, with_depending: bool = True) -> str:
-    """How many transforms were not needed, and how many build on what was left as it was; nothing where none is."""
+    """How many transforms were not needed, and how many depend on one that was left out, in words; "" if there are
+    none."""
     not_needed, others = len(unneeded(conversion)), len(depending(conversion)) if with_depending else 0
     building = f"{others} {'builds' if others == 1 else 'build'} on one that was left out"
     return ", ".join(filter(None, (f"{not_needed} not needed here" if not_needed else "", building if others else "")))
@@ -114,7 +116,7 @@ def needs_another(step: Step) -> bool:
 
 
 def warnings_told(conversion: Conversion) -> list[Diagnostic]:
-    """The warnings, except those about a line that a headline already mentions."""
+    """The warnings, except those on a line that a headline already mentions."""
     named = {line for headline in conversion.first_told for line in _mentioned_lines(headline)}
     return [w for w in conversion.warnings if w.file or str(w.line) not in named]
 

@@ -1,4 +1,4 @@
-"""Scripts whose option chooses which module to import a class from, where the default's module is given.
+"""Scripts in which an option chooses the module to import a class from, if the default's module is given.
 
 `if args.algo == "dqn": from agents.dqn import Agent`, `elif args.algo == "a2c": from agents.a2c import Agent`.
 """
@@ -18,17 +18,17 @@ from transformer.syntax.tree import Tree, ast_lines
 
 @dataclass(frozen=True)
 class Chosen:
-    """A script that imports what its option's default chooses, and stops for all other choices."""
+    """A script that imports what the option's default chooses, and stops for all other choices."""
 
     script: File
-    """With the lines of the original, of which the import takes fewer."""
+    """The script, with as many lines as the original."""
     unused: frozenset[int]
-    """The numbers of the lines that are left over, which are blank."""
+    """The numbers of the blank lines that fill up the place of the longer choice."""
     note: str
 
 
 def with_default_import(script: File, given: Collection[Path]) -> Chosen | None:
-    """The script with one import in place of a choice; None if it makes none, or the default's module is not given."""
+    """The script with one import in place of a choice; None if there is none, or the default's module is not given."""
     tree = script.tree
     for stmt in tree.root.body:
         tests = _branches(stmt) if isinstance(stmt, ast.If) else None
@@ -93,5 +93,5 @@ def _branches(stmt: ast.If) -> dict[tuple[str, str], ast.ImportFrom] | None:
 
 
 def _is_of(script: File, stmt: ast.ImportFrom, given: Collection[Path]) -> bool:
-    """Whether an import is of a given file."""
+    """Whether an import refers to a given file."""
     return any(what.module in given for _, what in named(script.path, tuple(script.path.parents), stmt))

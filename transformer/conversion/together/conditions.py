@@ -24,7 +24,7 @@ from transformer.syntax.text import NotText
 from transformer.syntax.tree import Tree
 
 OWN = lookups(of="file", finds=("state", "attributes"))
-"""Names that each module has, of which the merged file has only one."""
+"""Names that every module has, but the merged file only once."""
 BY_NAME = FRAMES | frozenset(
     "sys.modules inspect.getfile inspect.getsourcefile inspect.getmodule "
     "hydra.utils.instantiate hydra.utils.get_class hydra.utils.call hydra.utils.get_method".split()
@@ -33,7 +33,7 @@ LOADERS = frozenset("importlib runpy pkgutil imp".split())
 
 
 def problems(gathered: Gathered, meanings: Meanings) -> Iterator[Diagnostic]:
-    """Why the merged file is not shown to do the same as the separate ones, whichever of them stay as they are."""
+    """Why the merged file is not shown to do the same as the separate files, whichever of these stay unmerged."""
     for file in gathered.all_files:
         yield from _found_by_name(gathered, file)
         yield from _uses_of_imports(gathered, meanings, file)
@@ -41,12 +41,12 @@ def problems(gathered: Gathered, meanings: Meanings) -> Iterator[Diagnostic]:
 
 
 def grounds(gathered: Gathered, meanings: Meanings, saved: Saved | None) -> Iterator[tuple[File, Diagnostic]]:
-    """Why files must stay files of their own, and not be merged into the script.
+    """Why files must stay files of their own, and not be merged into the script: each file with the reason.
 
     Args:
         gathered: all files.
         meanings: what their names refer to.
-        saved: what is saved in the merged file; None if there can be no such file.
+        saved: what the merged file saves; None if there can be no merged file.
     """
     for file in gathered.all_files:
         yield from ((file, why) for why in _own_names(gathered, file))
@@ -73,7 +73,7 @@ def _own_names(gathered: Gathered, file: File) -> Iterator[Diagnostic]:
     tree, of_module = file.tree, lookups(of="builtin", where=("module", "both"))
     for node in tree.of(ast.Name):
         if node.id not in file.scopes.used or node.id in tree.imports:
-            continue  # a variable of functions alone, or something else
+            continue  # a local variable of functions, or an import
         call = tree.parents[node]
         bare = isinstance(call, ast.Call) and call.func is node and not call.args
         if node.id == "exec" and sets_attributes(gathered, file, call):
@@ -120,7 +120,7 @@ def _found_by_name(gathered: Gathered, file: File) -> Iterator[Diagnostic]:
 
 
 def _adds_folder_above(gathered: Gathered, file: File, path: ast.AST) -> bool:
-    """Whether the path added to `sys.path` is the script's folder or one above it, where imports are looked up."""
+    """Whether the path added to `sys.path` is the script's folder or one above it, which imports search anyway."""
     method = file.tree.parents[path]
     call = file.tree.parents[method]
     if (
@@ -145,7 +145,7 @@ def _adds_what_is_not_needed(gathered: Gathered, file: File, path: ast.AST) -> b
 
 
 def _in_several_folders(gathered: Gathered) -> bool:
-    """Whether the order of the folders determines what an import executes."""
+    """Whether an import is found in several folders, so that their order determines what it executes."""
     for file in gathered.all_files:
         for stmt in file.imports:
             for alias in stmt.names:
@@ -158,7 +158,7 @@ def _in_several_folders(gathered: Gathered) -> bool:
 
 
 def _uses_of_imports(gathered: Gathered, meanings: Meanings, file: File) -> Iterator[Diagnostic]:
-    """How a file uses the modules and names that it imports from the others."""
+    """Unsupported uses of the modules and names that a file imports from the others."""
     tree = file.tree
     for stmt in file.imports:
         for alias in stmt.names:
@@ -199,7 +199,7 @@ def _uses_of_name(
 
 
 def _uses_of_module(file: File, bound: str, module: File, meanings: Meanings) -> Iterator[Diagnostic]:
-    """A module that is imported as a whole may only be used by its attributes."""
+    """Uses of a module, imported as a whole, for more than its attributes."""
     if meanings.of(file, bound) != ("module", module):
         yield refusal(file, file.scopes.place(bound), f"`{bound}` is {module.name}, and also something else")
         return
@@ -225,7 +225,7 @@ def _uses_of_module(file: File, bound: str, module: File, meanings: Meanings) ->
 
 
 def _check_renaming(file: File, name: str, other: str, meanings: Meanings) -> Iterator[Diagnostic]:
-    """Names that must be replaced by the name of their definition."""
+    """Why a name cannot be replaced by the name of its definition."""
     taken = other in file.scopes.used and meanings.of(file, other) != meanings.of(file, name)
     if taken or {name, other} & file.scopes.local:
         line = file.scopes.place(name)
@@ -236,7 +236,7 @@ def _check_renaming(file: File, name: str, other: str, meanings: Meanings) -> It
 
 
 def _named_in_texts(gathered: Gathered, meanings: Meanings, file: File) -> Iterator[tuple[File, Diagnostic]]:
-    """Strings such as `agent:Agent`, by which libraries import."""
+    """Strings such as `agent:Agent`, which libraries use to import."""
     for module in gathered.files:
         stem = re.escape(module.path.parent.name if module.path.name == "__init__.py" else module.path.stem)
         for node in file.tree.of(ast.Constant):
@@ -302,7 +302,7 @@ def _other_importers(gathered: Gathered, meanings: Meanings) -> Iterator[tuple[F
 
 
 def _leading_to(gathered: Gathered, executing: Mapping[Path, Collection[Path]]) -> list[str]:
-    """The names of the other files whose import executes a gathered file: once one is given, so must be the rest."""
+    """The names of the other files whose import executes a gathered file: if one is given, all must be."""
     leading, grown = {file.path for file in gathered.all_files}, True
     while grown:
         more = {path for path, executed in executing.items() if not leading.isdisjoint(executed)} - leading
@@ -312,14 +312,14 @@ def _leading_to(gathered: Gathered, executing: Mapping[Path, Collection[Path]]) 
 
 
 def _displayed_path(gathered: Gathered, path: str) -> str:
-    """A file as it would be named beside the given ones: from the folder from which those are named."""
+    """The name of a file in messages: relative to the same folder as the names of the given files."""
     named_from = [str(f.path).removesuffix(f.name) for f in gathered.files if str(f.path).endswith(f"/{f.name}")]
     folder = named_from[0] if named_from else f"{gathered.script.path.parent}/"
     return path.removeprefix(folder).removeprefix(f"{gathered.script.path.parent}/")
 
 
 def _classes_as_values(gathered: Gathered, meanings: Meanings, file: File) -> Iterator[tuple[File, Diagnostic]]:
-    """Classes that are handed on, and may be shown, with the name of the module that they are of."""
+    """Uses of classes as values: when printed or saved, they show the name of their module."""
     for node, made, name in _named_elsewhere(gathered, meanings, file):
         around = file.tree.parents[node]
         uses = name not in made.tree.classes or _only_uses_class(file.tree, node, around)
@@ -334,7 +334,7 @@ def _classes_as_values(gathered: Gathered, meanings: Meanings, file: File) -> It
 
 
 def _classes_found(tree: Tree) -> Iterator[ast.expr]:
-    """Where the class of an object, or another class, is got without its name, and may be shown."""
+    """Where code gets a class without its name, as by `type(x)`, and may show it."""
     attributes, found = lookups(of="attribute", classes=True), list[ast.expr]()
     for node in tree.of(ast.Attribute):
         call = tree.parents[node]
@@ -347,7 +347,7 @@ def _classes_found(tree: Tree) -> Iterator[ast.expr]:
         while isinstance(around := tree.parents[one], ast.Subscript) and around.value is one:
             one = around
         further = isinstance(around, ast.Attribute) and around.attr in attributes
-        of_error = isinstance(tree.statement(one), (ast.Assert, ast.Raise))  # whose traceback shows the file anyway
+        of_error = isinstance(tree.statement(one), (ast.Assert, ast.Raise))  # a traceback shows the file anyway
         if not (further or of_error) and not _only_uses_class(tree, one, around):
             yield one
 
@@ -355,7 +355,7 @@ def _classes_found(tree: Tree) -> Iterator[ast.expr]:
 def _named_elsewhere(
     gathered: Gathered, meanings: Meanings, file: File
 ) -> Iterator[tuple[ast.Name | ast.Attribute, File, str]]:
-    """The reads of what the given files define: each with that file, and the name there."""
+    """The reads of definitions of the given files: each with the defining file, and the name there."""
     nodes: list[ast.Name | ast.Attribute] = [*file.tree.of(ast.Name), *file.tree.of(ast.Attribute)]
     for node in nodes:
         base = node.value if isinstance(node, ast.Attribute) else node
@@ -371,7 +371,7 @@ def _named_elsewhere(
 
 
 def _only_uses_class(tree: Tree, node: ast.expr, around: ast.AST) -> bool:
-    """Whether a class is called, derived from, compared with, or asked for an attribute; or only annotates."""
+    """Whether a use of a class calls, derives from or compares it, reads an attribute of it, or is an annotation."""
     if isinstance(around, (ast.Attribute, ast.ClassDef, ast.Compare, ast.BinOp, ast.arg)):
         return True
     if isinstance(around, ast.Subscript):
@@ -383,7 +383,7 @@ def _only_uses_class(tree: Tree, node: ast.expr, around: ast.AST) -> bool:
 
 
 def _is_chosen(file: File, is_script: bool, node: ast.expr) -> bool:
-    """`kind = A if condition else B`, where `kind` is only called, or used as a class is otherwise."""
+    """Whether this is A in `kind = A if condition else B`, and `kind` is only used as a class."""
     tree, stmt = file.tree, file.tree.parents[node]
     while isinstance(stmt, ast.IfExp) and node is not stmt.test:
         node, stmt = stmt, tree.parents[stmt]
@@ -423,12 +423,12 @@ def _pickled(
         if known is not None:
             held = [made for made in held if made in known]
         elif seen is None:
-            held = []  # `warnings` says it
+            held = []  # `warnings` reports it
         yield from ((made, refusal(file, call, why)) for made in held)
 
 
 def _may_be_held(gathered: Gathered, meanings: Meanings, made: File) -> bool:
-    """Whether anything may hold an object of a file's classes, or its functions, and so be saved with it."""
+    """Whether another object may hold an object of a file's classes, or one of its functions, and be saved with it."""
     body = made.tree.root.body
     constant = {n for s in body if isinstance(getattr(s, "value", None), ast.Constant) for n in bound_names(s)}
     functions = {s.name for s in body if isinstance(s, (ast.FunctionDef, ast.AsyncFunctionDef))}
@@ -447,14 +447,14 @@ def _may_be_held(gathered: Gathered, meanings: Meanings, made: File) -> bool:
             if not fine:
                 return True
     kinds, classes = set(made.tree.classes), [(f, cls) for f in gathered.files for cls in f.tree.of(ast.ClassDef)]
-    for file, cls in reversed(classes):  # a base class stands above
+    for file, cls in reversed(classes):  # base classes stand above, so derived ones are seen first
         if cls.name in kinds:
             kinds |= {file.tree.last_name(base) for base in cls.bases}
     return any(cls.name in kinds and _hands_itself_on(gathered, file, cls) for file, cls in classes)
 
 
 def _has_one_name(gathered: Gathered, file: File, made: ast.AST) -> bool:
-    """Whether a new object is bound to names that are only asked for its attributes."""
+    """Whether a new object is bound only to names, of which only attributes are read."""
     stmt = file.tree.parents[made]
     if not isinstance(stmt, ast.Assign) or (file is not gathered.script and file.tree.scope_of(stmt) is file.tree.root):
         return False
@@ -470,7 +470,7 @@ def _hands_itself_on(gathered: Gathered, file: File, cls: ast.ClassDef) -> bool:
 
 
 def _asks_for_attribute(gathered: Gathered, file: File, node: ast.expr) -> bool:
-    """Whether an object is asked for an attribute that is not one of its methods, or one is called."""
+    """Whether a use of an object reads an attribute that is no method, or calls a method."""
     around = file.tree.parents[node]
     if isinstance(around, ast.Call):
         return file.tree.names.builtin(around.func) == "super"

@@ -1,4 +1,4 @@
-"""Whether statements only define things, so that they do the same when executed a little later, below other imports."""
+"""Whether statements only define things, and so do the same if they are executed later, below other imports."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _is_base(tree: Tree, base: ast.expr) -> bool:
 
 
 def _is_stable(tree: Tree, value: ast.expr) -> bool:
-    """Whether an expression has no effects, and the same value a little later."""
+    """Whether an expression has no effects, and has the same value if it is evaluated later."""
     if isinstance(value, (ast.Constant, ast.Name, ast.Lambda)):
         return True
     if isinstance(value, ast.Call) and not _is_pure(tree.qualified(value.func) or ""):
@@ -78,7 +78,7 @@ def _is_stable(tree: Tree, value: ast.expr) -> bool:
 
 
 def _is_pure(qualified: str) -> bool:
-    """Whether a function of a library only computes, or tells what is the same throughout."""
+    """Whether a function of a library only computes, or returns a fact that never changes."""
     module, _, name = qualified.rpartition(".")
     computes = qualified in PURE or (library_does(qualified) == "computes" and role(qualified) == "plain")
     asks = (module == "torch" and name in others("asks")) or qualified == "torch.cuda.is_available"

@@ -1,7 +1,7 @@
-"""Whether the texts that `exec` executes are known, and the same in another file.
+"""Whether the code that `exec` executes is known, and does the same in another file.
 
-`for name, value in options.items(): exec("self." + name + " = " + str(value))` sets attributes, where the script calls
-all functions in between with one literal dictionary that nothing changes.
+`for name, value in options.items(): exec("self." + name + " = " + str(value))` only sets attributes, if `options` is
+always a literal dictionary that nothing changes, perhaps passed through several functions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Options: TypeAlias = "dict[str, Any]"
 
 
 def sets_attributes(gathered: Gathered, file: File, call: ast.AST) -> bool:
-    """Whether each text that an `exec` may execute sets attributes of a local object to constants."""
+    """Whether everything that an `exec` may execute sets attributes of a local object to constants."""
     tree = file.tree
     function = tree.scope_of(call)
     loop = next((n for n in tree.ancestors(call) if isinstance(n, ast.For)), None)
@@ -42,7 +42,7 @@ def sets_attributes(gathered: Gathered, file: File, call: ast.AST) -> bool:
 
 
 def _text(value: ast.expr, known: Options) -> str | None:
-    """The text that an expression of these variables makes."""
+    """The string that an expression of these variables evaluates to."""
     if isinstance(value, ast.Constant):
         return value.value if isinstance(value.value, str) else None
     if isinstance(value, ast.Name):
@@ -68,14 +68,14 @@ def _sets_attribute(text: str, local: Sequence[str]) -> bool:
 
 
 class _Known:
-    """What dictionaries of options contain, throughout the files."""
+    """The contents of dictionaries of options, in all files."""
 
     def __init__(self, gathered: Gathered) -> None:
         self.files = gathered.all_files
         self.asked: set[tuple[ast.AST, str]] = set()
 
     def options(self, file: File, scope: ast.AST, name: str) -> list[Options] | None:
-        """Each dictionary that a variable may be; None if that is not known."""
+        """All dictionaries that a variable may hold; None if they are not known."""
         if any((ATTRIBUTES | VARIABLES) - {"exec"} & each.scopes.used for each in self.files):
             return None
         if sum(n.id == "exec" for each in self.files for n in each.tree.of(ast.Name)) != 1:
@@ -110,7 +110,7 @@ class _Known:
         return found or None
 
     def _calls(self, file: File, function: Function) -> list[tuple[File, ast.Call, ast.expr | None]] | None:
-        """All calls of a function, each with the object whose method it is; None if it is used otherwise."""
+        """All calls of a function, each with the receiver of a method; None if the function is also used otherwise."""
         owner = file.tree.parents[function]
         is_method = isinstance(owner, ast.ClassDef)
         makes = is_method and function.name == "__init__"
@@ -134,7 +134,7 @@ class _Known:
         return found
 
     def _is_only_read(self, file: File, scope: ast.AST, name: str) -> bool:
-        """Whether a dictionary is not changed through a variable, nor by the functions that it is passed to."""
+        """Whether no code changes a dictionary through a variable, or in a function that the variable is passed to."""
         if (scope, name) in self.asked:
             return True
         self.asked.add((scope, name))
@@ -157,7 +157,7 @@ class _Known:
         return True
 
     def _leaves(self, call: ast.Call, argument: ast.Name) -> bool:
-        """Whether the one function that a call may call only reads an argument."""
+        """Whether a call can run only one function, and that function only reads the argument."""
         func = call.func
         name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
         found = [(f, n) for f in self.files for n in f.tree.of(Function) if n.name == name]
@@ -177,7 +177,7 @@ def _is_bound(name: ast.Name) -> bool:
 
 
 def _literal(value: ast.expr) -> Options | None:
-    """A dictionary of texts and constants."""
+    """A literal dictionary with strings as keys; None for any other expression."""
     try:
         found = ast.literal_eval(value)
     except ValueError:

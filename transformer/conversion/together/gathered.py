@@ -42,14 +42,14 @@ class Gathered:
 
     script: File
     roots: tuple[Path, ...]
-    """Where absolute imports are looked up: the script's folder, then those above it, as in an installed project."""
+    """Where absolute imports are looked up: in the script's folder, then in those above it, as if it were installed."""
     files: list[File] = field(default_factory=list)
     """The imported files, in the order in which their modules are executed."""
     places: dict[File, dict[Import, Place]] = field(default_factory=dict)
     reached: list[File] = field(default_factory=list)
-    """Other local files that these import."""
+    """Other local files that the script and these files import."""
     inner: set[Path] = field(default_factory=set)
-    """Files that are imported below the top level of another one, in a function or under a condition."""
+    """Given files that are imported only in a function or under a condition, and so not merged."""
     root_of: dict[File, Path | None] = field(default_factory=dict)
     """The folder in which a file was found by its absolute name; None if the import was relative."""
 
@@ -59,7 +59,7 @@ class Gathered:
         return [self.script, *self.files]
 
     def file(self, path: Path) -> File | None:
-        """The file at a path, if it is one of these."""
+        """The gathered file at a path; None if there is none."""
         return next((file for file in self.all_files if file.path == path), None)
 
     def target(self, file: File, stmt: Import, alias: ast.alias) -> tuple[File, str | None] | None:
@@ -105,15 +105,15 @@ def _followed(script: File, given: Mapping[Path, str], texts: Mapping[Path, str]
 
 
 def indented_by(unit: str, text: str) -> str:
-    """A module's text with its blocks indented by a unit: the script's spaces in place of tabs.
+    """A module's text with its blocks indented by `unit`, the script's unit of indentation.
 
-    Python accepts a tab among spaces where LibCST does not: it becomes the spaces that Python takes it for.
+    Python accepts tabs among spaces, but LibCST does not: they are replaced by the spaces that Python reads them as.
     """
     try:
         module = cst.parse_module(text)
     except cst.ParserSyntaxError:
         spaces = re.sub(r"(?m)^[ \t]+", lambda found: found[0].expandtabs(TAB), text)
-        if ast.dump(ast.parse(spaces)) != ast.dump(ast.parse(text)):  # a string of several lines
+        if ast.dump(ast.parse(spaces)) != ast.dump(ast.parse(text)):  # a tab in a multi-line string has changed
             raise
         module, text = cst.parse_module(spaces), spaces
     return text if module.default_indent == unit else module.with_changes(default_indent=unit).code
@@ -187,7 +187,7 @@ class _Walk:
         return what.module.parents[depth if what.module.name == "__init__.py" else depth - 1]
 
     def _check_import(self, file: File, stmt: Import, ours: Mapping[ast.alias, Named]) -> None:
-        """Make sure that other statements can replace an import.
+        """Check that other statements can replace an import.
 
         Raises:
             Unconvertible: they cannot.

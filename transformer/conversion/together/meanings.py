@@ -22,7 +22,7 @@ from transformer.syntax.query import statements
 Meaning: TypeAlias = "tuple[object, ...]"
 """Equal for equal things: ("own", file, name), ("module", file), ("import", dotted name), ("builtin", name)."""
 PLAIN = (ast.Constant, ast.UnaryOp, ast.BinOp, ast.Tuple, ast.IfExp, ast.operator, ast.unaryop, ast.Load)
-"""What numbers and texts are written with, besides names."""
+"""The nodes, besides names, of expressions that make numbers and strings."""
 OF_EVERY_MODULE = lookups(of="file", finds=("state", "nothing"))
 
 
@@ -33,7 +33,7 @@ class Meanings:
         self.gathered = gathered
         self._imported: dict[File, dict[str, set[Meaning]]] = {}
         self.renamed: dict[tuple[File, str], tuple[str, Diagnostic]] = {}
-        """Names of files that are others in the merged file, and the clash that each would be."""
+        """The new names of those that are renamed in the merged file, each with the clash that it avoids."""
         for file in [*gathered.files, gathered.script]:
             self._imported[file] = {}
             for stmt in file.imports:
@@ -75,14 +75,14 @@ class Meanings:
         return name in file.scopes.bound or name in self._imported[file]
 
     def other_name(self, file: File, name: str) -> str | None:
-        """The name under which an imported thing is defined, if it differs from the name here."""
+        """The name that replaces a name of a file in the merged file; None if it stays the same."""
         meaning = self.of(file, name)
         own = str(meaning[2]) if meaning[0] == "own" and meaning[1] is not file else name
         new, _ = self.renamed.get((file, name), (own, None))
         return new if new != name else None
 
     def vanishes(self, file: File, name: str) -> bool:
-        """Whether a name disappears in the merged file: it is a module, or an alias of what a given file defines."""
+        """Whether a name is not in the merged file: it is a module, or an alias of a given file's definition."""
         return self.of(file, name)[0] == "module" or self.other_name(file, name) is not None
 
     def clashes(self) -> Iterator[Diagnostic]:
@@ -107,7 +107,7 @@ class Meanings:
                             yield clash
 
     def _can_be_renamed(self, file: File, name: str) -> bool:
-        """Whether nothing can tell what a file calls a variable, an import, or a function that it only calls."""
+        """Whether a name can be renamed unnoticed: it is a variable, an import, or a function that is only called."""
         tree, scopes, files = file.tree, file.scopes, self.gathered.all_files
         others = [other for other in files if other is not file]
         targets = [self.gathered.target(other, s, a) for other in others for s in other.imports for a in s.names]
@@ -136,11 +136,11 @@ class Meanings:
                 if node.decorator_list or not called:
                     return False
             elif name in (getattr(node, "name", None), getattr(node, "rest", None)):
-                return False  # a class, which is shown by its name, or a name of `except` or `match`
+                return False  # a class, whose name is printed, or a name bound by `except` or `match`
         return all(is_written(file, use, name) for use in uses)
 
     def _is_same_value(self, first: File, second: File, name: str, asked: frozenset[str] = frozenset()) -> bool:
-        """Whether two files set a name once, by the same text, to the same number, text or device."""
+        """Whether two files set a name once, by the same code, to the same number, string or device."""
         one, other = (_only_value(file, name) for file in (first, second))
         if one is None or other is None or ast.dump(one) != ast.dump(other):
             return False
@@ -168,7 +168,7 @@ class Meanings:
         return {n for n in file.scopes.used if not self.vanishes(file, n)} | self._kept_names(file)
 
     def exported(self, file: File) -> list[str]:
-        """What `from FILE import *` binds."""
+        """The names that `from FILE import *` binds."""
         for stmt in file.tree.root.body:
             if names_all(stmt):
                 return [e.value for e in ast.walk(stmt) if isinstance(e, ast.Constant) and isinstance(e.value, str)]
@@ -176,14 +176,14 @@ class Meanings:
 
 
 def names_in_texts(nodes: Iterable[ast.AST]) -> set[str]:
-    """The names in annotations that are texts."""
+    """The names in annotations that are strings."""
     annotations = (a for n in nodes for a in (getattr(n, "annotation", None), getattr(n, "returns", None)) if a)
     texts = (n.value for a in annotations for n in ast.walk(a) if isinstance(n, ast.Constant))
     return {name for text in texts if isinstance(text, str) for name in IDENTIFIER.findall(text)}
 
 
 def _new_name(file: File, name: str) -> str:
-    """What a name of a file is called in the merged file, where another one has it."""
+    """The new name, in the merged file, of a name that another file also uses."""
     stem = file.path.parent.name if file.path.name == "__init__.py" else file.path.stem
     return f"{stem.upper() if name.isupper() else stem}_{name}"
 
@@ -207,7 +207,7 @@ def names_all(stmt: ast.stmt) -> bool:
 
 
 def _canonical(dotted: str) -> str:
-    """The name by which a thing is compared: some modules' classes are also their package's."""
+    """One dotted name for a thing that has several: a package may also export the classes of its modules."""
     if dotted.startswith(DISTRIBUTIONS) and dotted.rpartition(".")[2][:1].isupper():
         return DISTRIBUTIONS + dotted.rpartition(".")[2]
     return dotted
@@ -220,6 +220,6 @@ def is_written(file: File, node: ast.expr | ast.alias, text: str) -> bool:
     formatted = (outer for outer in file.tree.ancestors(node) if isinstance(outer, ast.JoinedStr))
     texts = (n.value for outer in formatted for n in outer.values if isinstance(n, ast.Constant))
     if any(str(part).rstrip().endswith("=") for part in texts):
-        return False  # of `f"{name=}"` the name itself is printed
+        return False  # `f"{name=}"` prints the name itself
     start, end = (file.tree.offset(node.lineno, column) for column in (node.col_offset, node.end_col_offset))
     return file.tree.code[start:end] == text

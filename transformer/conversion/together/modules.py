@@ -19,9 +19,9 @@ class File:
     """A local Python file."""
 
     path: Path
-    """Without links."""
+    """The path, with links resolved."""
     name: str
-    """As the reader knows it."""
+    """The name to show to the user."""
     tree: Tree
 
     @property
@@ -31,7 +31,7 @@ class File:
 
     @cached_property
     def scopes(self) -> Scopes:
-        """The names of its module scope."""
+        """The names of the file's module scope."""
         return Scopes(self.tree)
 
 

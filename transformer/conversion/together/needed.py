@@ -30,7 +30,7 @@ def without_what_is_not_executed(code: str) -> str:
 def without_unneeded(script: File, files: Sequence[File]) -> list[str]:
     """The texts of files without the definitions that neither the script nor the remaining definitions need.
 
-    A needed name is needed in all files, and a string that is a name counts as a read of it.
+    A name that is needed anywhere counts as needed in all files, and a string that is a name counts as a read of it.
     """
     if any(node.attr == "__subclasses__" for file in (script, *files) for node in file.tree.of(ast.Attribute)):
         return [file.tree.code for file in files]
@@ -85,7 +85,7 @@ def bound_names(stmt: ast.stmt) -> set[str]:
 
 
 def _mentioned(stmts: Iterable[ast.AST], but: frozenset[str] = frozenset()) -> set[str]:
-    """The names that statements may read, including through modules and imports; `but` are excluded."""
+    """The names that statements may read, also through modules and imports, except those in `but`."""
     found: set[str] = set()
     for node in (n for stmt in stmts for n in ast.walk(stmt)):
         if isinstance(node, ast.Name):

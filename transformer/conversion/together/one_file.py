@@ -1,9 +1,9 @@
 """The text of a script in which imports are replaced by the definitions they import.
 
 A module is executed when it is first imported. So if its statements replace that import, they run at the same time,
-with the same values, as long as one module scope can hold all names (`meanings.py`) and no code depends on its module
-(`conditions.py`). If a file only imports and defines, its definitions may also go below the script's imports, which
-reads better.
+with the same values. This requires that one module scope can hold all names (`meanings.py`), and that no code depends
+on its module (`conditions.py`). If all files only import and define, the definitions go below the script's imports,
+which reads better.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from transformer.syntax.tree import Tree, ast_lines, first_line
 
 @dataclass(frozen=True)
 class OneFile:
-    """A script merged with what it imports from given files."""
+    """A script merged with the given files that it imports."""
 
     text: str
     gathered: Gathered
@@ -48,9 +48,9 @@ class OneFile:
     staying: Staying | None = None
     """The files that stay files of their own, if there are any."""
     inner: tuple[Path, ...] = ()
-    """Given files that are not read, as they are imported in a function or under a condition."""
+    """Given files that are not merged, because they are imported in a function or under a condition."""
     notes: tuple[str, ...] = ()
-    """What else a reader should know about the step, with lines of the original script."""
+    """Other notes on the step for the reader, with line numbers of the original script."""
 
     def placed(self, found: Diagnostic) -> Diagnostic:
         """A finding in the text, with the file and line that it comes from."""
@@ -58,7 +58,7 @@ class OneFile:
         return replace(found, line=line, column=column, file=name, message=self.told(found.message))
 
     def told(self, message: str) -> str:
-        """A message with line numbers of the text replaced by those of the files."""
+        """A message in which line numbers of the files replace those of the merged text."""
 
         def origin(found: re.Match[str]) -> str:
             name, line, _ = self.origin(int(found[1]))
@@ -68,9 +68,9 @@ class OneFile:
         return re.sub(r"\bline (\d+)\b", origin, message)
 
     def origin(self, line: int, column: int = 1) -> tuple[str, int, int]:
-        """The file that a place of the text is from, nothing for the script, and its line and column there.
+        """The origin of a place in the merged text: its file ("" for the script), and its line and column there.
 
-        A file's blocks are indented as the script's are.
+        The column may differ, because blocks of other files are indented like the script's.
         """
         name, there = self._origin(line)
         if name:
@@ -198,11 +198,11 @@ class _Writer:
         return True
 
     def _kept(self, file: File, body: Sequence[ast.stmt]) -> list[ast.stmt]:
-        """The statements of a file that the merged file keeps."""
+        """The statements of a file that the merged file keeps: all except `__all__` and `__future__` imports."""
         return [s for s in body if file is self.gathered.script or not (names_all(s) or is_future(s))]
 
     def _module(self, file: File) -> list[Line]:
-        """The lines that replace the import that executes a file first."""
+        """The lines that replace the first import of a file, which executes it."""
         body = file.tree.root.body
         if not self.apart:
             lines = _trimmed(self._lines(file, body))
@@ -253,13 +253,13 @@ class _Writer:
             if file is not self.gathered.script and number <= 2 and _is_for_files(texts[number - 1]):
                 continue
             if below_place and not texts[number - 1].strip():
-                continue  # there are enough
+                continue  # there are enough blank lines
             new = instead.get(number, [(texts[number - 1], file.name, number)])
             if not texts[number - 1].strip() and number not in covered and file is not self.gathered.script:
                 if len(found) > 1 and not found[-1][0].strip() and not found[-2][0].strip():
-                    continue  # what stood here was not needed
+                    continue  # a definition that was not needed stood here
             if not new and number < len(texts) and not texts[number].strip():
-                while found and not found[-1][0].strip():  # of the blank lines on both sides those below are enough
+                while found and not found[-1][0].strip():  # keep only the blank lines below a removed statement
                     found.pop()
             below_place = bool(new) and not new[0][0].strip() and number in instead
             while below_place and found and not found[-1][0].strip():
@@ -330,7 +330,7 @@ class _Writer:
         return self._with_absolute_imports(file, lines)
 
     def _with_absolute_imports(self, file: File, lines: list[str]) -> list[str]:
-        """Rewrite the relative imports of a file in another folder as the script must write them."""
+        """Rewrite the relative imports of a file in another folder so that they work in the script."""
         if file is self.gathered.script:
             return lines
         for stmt in file.tree.of(ast.ImportFrom):
@@ -347,7 +347,7 @@ class _Writer:
 
 
 def _as_imported(folder: Path, root: Path | None, script: Path) -> str:
-    """A package's folder as an import names it: below the folder of absolute names, or relative to the script."""
+    """The dotted name of a package's folder: absolute, below `root`, or relative to the script's folder."""
     if root is not None:
         return ".".join(folder.relative_to(root).parts)
     up = 0
@@ -357,7 +357,7 @@ def _as_imported(folder: Path, root: Path | None, script: Path) -> str:
 
 
 def _edit(tree: Tree, node: ast.expr | ast.alias, new: str) -> tuple[int, int, int, str]:
-    """The columns of an expression of one line, counted in characters, and what replaces it."""
+    """An edit of an expression on one line: the line, the columns, counted in characters, and the new text."""
     assert node.end_col_offset is not None
     start = tree.offset(node.lineno, 0)
     columns = (tree.offset(node.lineno, column) - start for column in (node.col_offset, node.end_col_offset))

@@ -1,4 +1,4 @@
-"""Which given files have classes whose objects a call saves: `torch.save(agent.network, path)` saves no agent."""
+"""Which given files define the classes of the objects that a call saves, as `torch.save(agent.network, path)` does."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from transformer.values.effects.world import World
 
 
 class Saved:
-    """What is saved, as seen in the merged text."""
+    """What calls save, according to the effects in the merged text."""
 
     def __init__(self, gathered: Gathered, merge: Callable[[], Sequence[tuple[str, str, int]]]) -> None:
-        """Keep what is asked later.
+        """Store the arguments; the merged text is only made when it is needed.
 
         Args:
             gathered: all files.

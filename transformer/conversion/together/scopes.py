@@ -1,4 +1,4 @@
-"""What a file's module scope binds, and which of its names the file uses, in any scope."""
+"""The names that a file's module scope binds, and those that the file looks up there, from any scope."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 class Scopes:
     """The names of a file.
 
-    `bound`: names that the module scope binds. `used`: these and all others that are looked up there, including
-    builtins. `local`: names that an inner scope binds. `rebound`: names that a function binds in the module. `asked`:
-    names whose presence is tested, as in `"x" in locals()`.
+    `bound`: names that the module scope binds. `used`: these, and all others that are looked up in it, including
+    builtins. `local`: names that an inner scope binds. `rebound`: names that a function binds in the module, by
+    `global`. `asked`: names whose presence is tested, as in `"x" in locals()`.
     """
 
     def __init__(self, tree: Tree) -> None:
@@ -45,7 +45,7 @@ class Scopes:
             self.lines[name] = min(line, self.lines.get(name, line))
 
     def is_inner(self, name: ast.Name) -> bool:
-        """Whether a name is a variable of a function or a comprehension, and not one of the module or a class."""
+        """Whether a name is a variable of a function or a comprehension, and not of the module or a class."""
         return isinstance(self._variables.owner_of(name), (*FUNCTIONS, *COMPREHENSIONS))
 
     @cached_property
@@ -64,12 +64,12 @@ class Scopes:
             else:
                 self.local.add(name)
                 if table.get_type() == "class" and symbol.is_referenced():
-                    self.used.add(name)  # before it is bound there it is the module's
+                    self.used.add(name)  # until the class binds it, the name is the module's
         for inner in table.get_children():
             self._add_names(inner)
 
     def place(self, name: str) -> int:
-        """The line that binds a name in the module, or otherwise uses it first."""
+        """The line that binds a name in the module, or else the first line that uses it."""
         if name in self.lines:
             return self.lines[name]
         for alias in self._tree.of(ast.alias):
@@ -79,7 +79,7 @@ class Scopes:
 
 
 def _bound_in_module(node: ast.AST) -> Iterator[tuple[str, int]]:
-    """Names that a module binds outside functions and classes, except by imports; includes those of comprehensions."""
+    """Names that a module binds outside functions and classes, except by imports; comprehensions are included."""
     for child in children(node):
         if isinstance(child, DEFINITIONS):
             yield child.name, child.lineno

@@ -1,8 +1,7 @@
-"""Files that are merged to be read, and that stay files of their own in what is written.
+"""Files that are merged only for the analysis, and stay files of their own in the output.
 
-Something in such a file is not the same in another one: its `__file__`, or the module under which objects of its class
-are saved. So in every state of the script an import stands in the place of its statements, and no transform may have
-changed them.
+Something in such a file would differ in another file: `__file__`, or the module under which objects of a class are
+saved. So in the output of every state, an import replaces the file's statements, and no transform may change them.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from transformer.syntax.tree import ast_lines
 Line: TypeAlias = "tuple[str, str, int]"
 """A line with its line end, its file, and its line number there."""
 Top: TypeAlias = "tuple[ast.stmt, str, int, int]"
-"""A statement, its text, its first line, counted from 0, and the line below it."""
+"""A statement, its text, its first line, counted from 0, and the line below its last one."""
 IMPORTS = (ast.Import, ast.ImportFrom)
 
 
@@ -36,14 +35,14 @@ Why = TypeVar("Why")
 
 
 def with_what_they_execute(gathered: Gathered, reasons: Mapping[File, Why]) -> dict[File, Why]:
-    """Files that stay files of their own, and those that stay with them, as their import executes them.
+    """The files that stay files of their own, including those that the import of a staying file executes.
 
     Args:
         gathered: all files.
         reasons: why files stay.
 
     Returns:
-        all such files, and the reasons.
+        all such files, with the reasons.
     """
     found = dict(reasons)
     waiting = list(found)
@@ -60,18 +59,18 @@ def with_what_they_execute(gathered: Gathered, reasons: Mapping[File, Why]) -> d
 
 
 def only_does(file: File) -> bool:
-    """Whether a file does more than to define things, and there is nothing to import from it."""
+    """Whether importing a file has other effects than definitions, and it defines nothing that could be imported."""
     return not only_defines_things(file) and not file.scopes.lines
 
 
 def only_defines_things(file: File) -> bool:
-    """Whether importing a file does nothing but import and define."""
+    """Whether importing a file has no other effects than imports and definitions."""
     return only_defines(file.tree, [s for s in file.tree.root.body if not isinstance(s, IMPORTS)])
 
 
 @dataclass(frozen=True)
 class _Part:
-    """A statement at the top level of the merged text that is from a staying file."""
+    """A statement at the top level of the merged text that comes from a staying file."""
 
     file: File
     stmt: ast.stmt
@@ -79,11 +78,11 @@ class _Part:
     first: int
     """Its first line, counted from 0."""
     last: int
-    """The line below it."""
+    """The line below its last one."""
 
 
 class Staying:
-    """The parts of a merged text that are from files that stay, and what stands in their place."""
+    """The parts of a merged text that come from staying files, and the imports that replace them in the output."""
 
     def __init__(
         self,
@@ -98,9 +97,9 @@ class Staying:
         Args:
             gathered: all files.
             merged: the lines of the merged text.
-            modules: how an import names each file that stays.
-            reasons: why each stays.
-            lost: what these files do not define any more.
+            modules: the staying files, each with the name by which it is imported.
+            reasons: why each of them stays.
+            lost: the names that these files no longer define.
         """
         self._lost = lost
         self._gathered, self._merged, self.modules, self._reasons = gathered, merged, modules, reasons
@@ -108,17 +107,17 @@ class Staying:
         tops = top_level("".join(text for text, _, _ in merged))
         self._parts = [_Part(names[merged[top[2]][1]], *top) for top in tops if merged[top[2]][1] in names]
         self.origins: dict[str, tuple[str, int]] = {}
-        """Of the new lines, the file and line of the import that each stands for."""
+        """For each new import, the file and line of the import that it stands for."""
         remarks = [(text, file in names) for text, file, _ in merged if text.lstrip().startswith("#")]
         self._comments = {text for text, theirs in remarks if theirs} - {text for text, theirs in remarks if not theirs}
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The files."""
+        """The paths of the staying files."""
         return tuple(file.path for file in self.modules)
 
     def note(self, *, found: bool) -> str:
-        """What a reader should know: which files stay, and why; `found`: they are written beside the result."""
+        """A note for the reader: which files stay, and why; `found` says that they are written beside the result."""
         stay = "stays as it is" if len(self.modules) == 1 else "stay as they are"
         stay += "" if found else ", and must be found where the result runs"
         whys = dict.fromkeys(_told(why) for why in self._reasons.values())
@@ -126,7 +125,7 @@ class Staying:
         return f"{names} {stay}: {'; '.join(whys)}."
 
     def changed(self, text: str) -> str | None:
-        """Why a state of the script must not be: it changes what is in a staying file."""
+        """Why a transform must not make this state of the script: it would change a staying file; or None."""
         left = {part for _, _, part in self._found(text)}
         for part in self._parts:
             if part not in left and not isinstance(part.stmt, IMPORTS):
@@ -137,14 +136,14 @@ class Staying:
         return None
 
     def written(self, text: str, width: int) -> list[tuple[str, int]]:
-        """The lines of a state of the script, with imports in the place of what the staying files define.
+        """The lines of a state of the script, with imports in place of the staying files' definitions.
 
         Args:
-            text: the state; `changed` has no objection to it.
-            width: the greatest number of columns of an import.
+            text: the state; `changed` returns None for it.
+            width: the maximum width of an import.
 
         Returns:
-            each line with its place in the text; that of a new line is the line it stands for.
+            each line with its line number in the text; a new line has the number of the line that it is put above.
         """
         lines, found, tops = ast_lines(text), self._found(text), top_level(text)
         theirs = {first: part for first, _, part in found}
@@ -175,7 +174,7 @@ class Staying:
         return _spaced(kept, gone | set(new), end)
 
     def _found(self, text: str) -> list[tuple[int, int, _Part]]:
-        """The parts that a text has, unchanged, each with the lines where it has them."""
+        """The parts that are unchanged in a text, each with its lines there."""
         parts: dict[str, list[_Part]] = {}
         for part in self._parts:
             parts.setdefault(part.text, []).append(part)
@@ -186,9 +185,9 @@ class Staying:
         return found
 
     def _needed(self, read: Collection[str]) -> dict[File, list[str]]:
-        """What the rest of a text needs of which files, in the order in which they are executed.
+        """The names that the rest of a text needs of each staying file, in the order in which the files are executed.
 
-        That is at least one name of a file that does more than to define things, unless another import executes it.
+        A file whose import has other effects gets at least one name, unless another import executes it.
         """
         found: dict[File, list[str]] = {}
         for file in self._gathered.files:
@@ -209,7 +208,7 @@ class Staying:
         return {file: names for file, names in found.items() if names}
 
     def _executing(self, file: File) -> tuple[File, int]:
-        """The file whose import executes another one first, and that import's line."""
+        """The file that contains the first import of another file, and the line of that import."""
         places = [(of, stmt, place) for of, imports in self._gathered.places.items() for stmt, place in imports.items()]
         return next((of, stmt.lineno) for of, stmt, place in places if file in place.executes)
 
@@ -220,7 +219,7 @@ class Staying:
     def _is_superfluous(
         self, part: _Part, first: int, tops: Sequence[Top], rest: Sequence[Top], needed: Mapping[File, Sequence[str]]
     ) -> bool:
-        """Whether what a staying file imports is needed by nothing else, or is imported right below as well."""
+        """Whether an import of a staying file is not needed by the rest, or stands again right below."""
         if not only_imports(part.stmt) and part.file not in needed:
             return False
         if not bound_names(part.stmt) & _read(stmt for stmt, *_ in rest):
@@ -233,7 +232,7 @@ class Staying:
         return False
 
     def _import_of(self, file: File, names: Sequence[str], width: int) -> str:
-        """The script's own import, if it binds these names alone; otherwise a new one."""
+        """The script's own import of these names from a file, if there is one; otherwise a new one."""
         script = self._gathered.script
         for stmt, place in self._gathered.places[script].items():
             modules = {self._gathered.file(named.module) for named in place.aliases.values()}
@@ -245,12 +244,12 @@ class Staying:
 
 
 def _told(why: Diagnostic) -> str:
-    """The fact in a refusal, with its place, and without its advice."""
+    """The fact that a refusal states, with its place but without the advice."""
     return f"{why.message.partition(':')[0]} ({why.file}:{why.line})"
 
 
 def _spaced(lines: Sequence[tuple[str, int]], changed: Collection[int], end: str) -> list[tuple[str, int]]:
-    """Lines with two blank lines between statements where lines have gone or are new, and with none between imports."""
+    """Lines with two blank lines between statements, and none between imports, where lines were removed or added."""
     tops = top_level("".join(line for line, _ in lines))
     found: list[tuple[str, int]] = []
     below = 0
@@ -267,7 +266,7 @@ def _spaced(lines: Sequence[tuple[str, int]], changed: Collection[int], end: str
 
 
 def top_level(text: str) -> list[Top]:
-    """The statements at the top level of a text: each with its lines, the first counted from 0, and the one below."""
+    """The statements at the top level of a text, each with its text, its first line, from 0, and the line below it."""
     lines, found = ast_lines(text), list[Top]()
     for stmt in parse(text).body:
         first = min([stmt.lineno, *(d.lineno for d in getattr(stmt, "decorator_list", ()))]) - 1
@@ -277,6 +276,6 @@ def top_level(text: str) -> list[Top]:
 
 
 def _read(stmts: Iterable[ast.stmt]) -> set[str]:
-    """The names that statements read, and those in annotations that are texts."""
+    """The names that statements read, and those in annotations that are strings."""
     nodes = [n for stmt in stmts for n in ast.walk(stmt)]
     return {n.id for n in nodes if isinstance(n, ast.Name)} | names_in_texts(nodes)
