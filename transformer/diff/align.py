@@ -10,17 +10,17 @@ from transformer.diff.outline import Outline
 from transformer.diff.words import shared, similarity
 
 Piece: TypeAlias = tuple[Sequence[int], Sequence[int]]
-"""The lines of an old statement and of its new version; one side is empty if it has no counterpart."""
+"""The lines of an old statement and of its new version; one of them is empty if there is no counterpart."""
 
 SIMILAR = 0.5
 """The minimum share of characters in common words for two texts to be versions of one text."""
 
 MAX_PAIRS = 250_000
-"""The maximum product of two lists' lengths for pairing: longer ones are different code, and pairing is slow."""
+"""The maximum product of two lists' lengths for pairing: longer lists are different code, and pairing them is slow."""
 
 
 def align_units(old: Outline, old_lines: Sequence[int], new: Outline, new_lines: Sequence[int]) -> Iterator[Piece]:
-    """Pair the statements on some old lines with those on some new lines, in order; every line comes out once.
+    """Pair the statements on some old lines with those on some new lines, in order; every line is yielded once.
 
     Comments and blank lines count as statements. Unpaired statements come before the next pair, removed ones first.
     """

@@ -14,15 +14,15 @@ class Origin:
     """The history of one line of the converted script."""
 
     original: int | None
-    """The line of the original (from 1) that it descends from; None for a line that a transform wrote."""
+    """The line of the original (from 1) that this line descends from; None if a transform wrote it."""
     touched: str | None = None
-    """The last transform that wrote it or changed its words; None if the words are the original's."""
+    """The last transform that wrote the line or changed its words; None if the words are the original's."""
     moved: str | None = None
-    """The last transform that moved it or changed its indentation since its words last changed."""
+    """The last transform that moved the line, or changed its indentation, since its words last changed."""
     line: int | None = None
-    """Its line (from 1) in the state after the last of these transforms, if there is one."""
+    """The line number (from 1) in the state after the last of these transforms, if there is one."""
     file: str = ""
-    """The file given with the script that `original` is a line of; nothing for the script itself."""
+    """The file, given with the script, that `original` is a line of; "" for the script itself."""
 
     @property
     def transform(self) -> str | None:

@@ -16,7 +16,7 @@ from transformer.diff.words import Span, changed_spans, weight
 Kind: TypeAlias = Literal["same", "edited", "removed", "added"]
 
 ANCHOR = 12
-"""The minimum number of letters and digits in equal lines between two changes for them to count as unmoved."""
+"""The minimum number of letters and digits in equal lines between two changes for the lines to count as unmoved."""
 
 
 @dataclass(frozen=True)
@@ -107,8 +107,8 @@ def compare(before: str, after: str) -> Diff:
 def _gaps(old: Outline, new: Outline) -> list[tuple[range, range]]:
     """The places where the texts differ, as ranges of old and new lines.
 
-    Lines of different functions are never matched, so code that is extracted into a function has moved even if its
-    indentation stays the same.
+    Lines of different functions are never matched. So code that is extracted into a function counts as moved even if
+    its indentation stays the same.
     """
     a = list(zip(old.scopes, (line.rstrip() for line in old.lines), strict=True))
     b = list(zip(new.scopes, (line.rstrip() for line in new.lines), strict=True))
@@ -135,7 +135,7 @@ def _gaps(old: Outline, new: Outline) -> list[tuple[range, range]]:
 
 
 def _gap_entries(old: Outline, old_gap: range, new: Outline, new_gap: range, moves: Sequence[Move]) -> Iterator[Entry]:
-    """What to show for a place where the texts differ."""
+    """The entries to show for a place where the texts differ."""
     inside: list[Move] = []
     for move in moves:
         if _within(move.old, old_gap) and _within(move.new, new_gap) and _follows(move, inside):
@@ -146,7 +146,7 @@ def _gap_entries(old: Outline, old_gap: range, new: Outline, new_gap: range, mov
     for move in inside:
         yield from _between(old, range(i, move.old.start), new, range(j, move.new.start), leaving, arriving)
         rows = _rows_of_move(old, new, move)
-        # A block with the same indentation has not moved: it was only next to a weak match.
+        # A block with the same indentation has not moved: it only stood next to a weak match.
         yield from rows if move.dedent else (replace(row, move=None) for row in rows)
         i, j = move.old.stop, move.new.stop
     yield from _between(old, range(i, old_gap.stop), new, range(j, new_gap.stop), leaving, arriving)

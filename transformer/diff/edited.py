@@ -17,7 +17,7 @@ class NotKnown(Exception):
 
 @dataclass(frozen=True)
 class Edited:
-    """A converted script as written and as it is now, both with the header and the present line ends."""
+    """A converted script as it was written and as it is now, both with the header and the line ends of the file."""
 
     written: str
     found: text.Text

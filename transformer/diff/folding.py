@@ -23,7 +23,7 @@ Shown: TypeAlias = Entry | Fold
 
 
 def fold(entries: Sequence[Entry], context: int, *, within_moves: bool = True) -> list[Shown]:
-    """Replace lines that are further than `context` lines from a change, or from either end of a move, by folds.
+    """Replace lines that are more than `context` lines away from a change, or from either end of a move, by folds.
 
     Args:
         entries: a comparison's entries.

@@ -89,14 +89,14 @@ class StepView:
 
     step: Step
     number: int | None
-    """Its number among the applied transforms, from 1; None if it was not applied."""
+    """The number among the applied transforms, from 1; None if the transform was not applied."""
     stats: Stats | None
     """None if the transform was not applied."""
     reason: str
     left_out: str
-    """Why it was not applied, in two words; empty if it was."""
+    """Why the transform was not applied, in two words; empty if it was."""
     is_left: bool
-    """Whether it might have been applied, but left the script as it was; no other transform does the same here."""
+    """Whether the transform might have been applied, but left the script as it was, and no alternative applied."""
     places: tuple[Excerpt, ...]
     """The lines of the original that the reason mentions."""
     costs: str
@@ -108,7 +108,7 @@ class StepView:
 
     @property
     def id(self) -> str:
-        """The page fragment of this step."""
+        """The URL fragment of this step."""
         return f"step-{self.step.transform.name}"
 
 
@@ -120,19 +120,19 @@ class WholeLine:
     code: Markup
     origin: Origin
     first: bool
-    """Whether its transform differs from that of the line above."""
+    """Whether the line's transform differs from that of the line above."""
     history: str
     """The origin as a sentence."""
 
 
 @dataclass
 class _LineTable:
-    """The lines that folds hide, each stored once even if several steps hide it."""
+    """The lines that folds hide, each stored only once even if several steps hide it."""
 
     numbers: dict[Markup, int] = field(default_factory=dict)
 
     def ranges(self, lines: Sequence[Markup]) -> str:
-        """Add the lines that are new, and return the indices of all as ranges."""
+        """Add lines that the table lacks, and return the indices of all given lines as ranges."""
         ranges: list[list[int]] = []
         for line in lines:
             number = self.numbers.setdefault(line, len(self.numbers))
@@ -149,7 +149,7 @@ def render_page(conversion: Conversion, script: str, verified: Verified | None =
     Args:
         conversion: the conversion.
         script: the script's name, as a title.
-        verified: what a verification of this conversion found.
+        verified: the result of a verification of this conversion.
 
     Returns:
         the text of a self-contained HTML file.
@@ -235,7 +235,7 @@ def _step_views(conversion: Conversion, table: _LineTable) -> list[StepView]:
 
 
 def _as_told(view: StepView, told: Mapping[str, Left]) -> StepView:
-    """A transform with the one reason that is told of it, and of those that do the same in another way."""
+    """A view with the reason that is reported for its transform and the alternative ones together, if there is one."""
     one = told.get(view.step.transform.name)
     return view if one is None else replace(view, reason=one.reason, places=one.places, costs=one.costs)
 
@@ -293,7 +293,7 @@ def _fold(diff: Diff, hidden: Fold, table: _LineTable) -> Segment:
 
 
 def _row(diff: Diff, row: Row) -> RowView:
-    # A line in which all words changed needs no marks: it is coloured as a whole.
+    # A row is coloured as a whole; the spans mark only the changed words of its line.
     old = None if row.old is None else Side(row.old + 1, html_line(diff.old, row.old, row.old_spans, "del"))
     new = None if row.new is None else Side(row.new + 1, html_line(diff.new, row.new, row.new_spans, "ins"))
     return RowView("same" if row.kind == "same" else "changed", old, new)

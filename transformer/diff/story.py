@@ -14,7 +14,7 @@ class Chapter:
     """One applied transform."""
 
     number: int
-    """Its number among the applied ones, from 1."""
+    """The number among the applied transforms, from 1."""
     step: Step
     diff: Diff
 
@@ -30,7 +30,7 @@ class Chapter:
 
 
 def chapters(conversion: Conversion, names: Collection[str] | None = None) -> list[Chapter]:
-    """The applied transforms in order, or only those in `names`, with their numbers among all."""
+    """The applied transforms in order, or only those in `names`; numbers count all applied transforms."""
     applied = [step for step in conversion.steps if step.applied]
     return [
         Chapter(number, step, compare(step.before, step.after))

@@ -37,7 +37,7 @@ CHANGED_WORD = "bold reverse"
 def print_story(
     console: Console, conversion: Conversion, told: Sequence[Chapter], *, context: int, side_by_side: bool
 ) -> None:
-    """Print chapters: name, reason, needs and hunks of each; if all are printed, also what was left out and why.
+    """Print chapters: name, reason, needs and hunks of each; if all are printed, also which transforms were left out.
 
     Args:
         console: where to print.
@@ -126,7 +126,7 @@ def print_blame(console: Console, conversion: Conversion) -> None:
 
 
 def _source(origin: Origin) -> str:
-    """The line that a line comes from, and its file where that is not the script."""
+    """The original line that a line comes from, with its file unless that is the script."""
     return f"{origin.file}:{origin.original}" if origin.file else str(origin.original or "")
 
 

@@ -48,16 +48,16 @@ class Verified:
     versions: Mapping[str, str]
     checks: tuple[Check, ...]
     not_exercised: tuple[str, ...]
-    """A sentence for each place whose outcomes were not all seen."""
+    """A sentence for each place in the code of which not all outcomes were seen."""
     notes: tuple[str, ...]
     scripts: Mapping[str, Mapping[str, str]]
     """Name and digest of `original` and `converted`; empty if written by an earlier version."""
 
     def check_scripts(self, original: str, converted: str) -> None:
-        """Make sure that this is the verification of these texts.
+        """Check that these texts were verified.
 
         Raises:
-            NotAVerification: it is of others, or does not say of which.
+            NotAVerification: others were, or the result does not say which.
         """
         if not self.scripts:
             raise NotAVerification("it does not say which scripts were verified: run lean-convert verify again")

@@ -16,7 +16,7 @@ Span: TypeAlias = tuple[int, int]
 _WORD = re.compile(r"\d[\w.]*|\w+|->|\*\*|//|[-+*/%&|^@=<>!:]=|[^\w\s]")
 
 ISLAND = 3
-"""Fewer equal characters than this between two changed words are marked along with them, such as a lone comma."""
+"""Fewer equal characters than this between two changed words are marked too, such as a lone comma."""
 
 
 @dataclass(frozen=True)
