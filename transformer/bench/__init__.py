@@ -1,1 +1,1 @@
-"""Measure how fast original and converted script train, and what the speed costs; knows scripts, not transforms."""
+"""Measure how fast the original and the converted script train, and what the speed costs; knows no transforms."""

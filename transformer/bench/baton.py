@@ -1,4 +1,4 @@
-"""Taking turns, on the measuring process's side: each script has a baton, and runs only while it holds it."""
+"""Taking turns, on the side of the measuring process: each script has a baton, and runs only while it holds it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Baton:
         os.write(self._go, b".")
 
     def is_back(self) -> bool:
-        """Whether the script has given the baton back since the last time."""
+        """Whether the script has given the baton back since the last call."""
         try:
             return bool(os.read(self._back, 1))
         except BlockingIOError:

@@ -1,4 +1,4 @@
-"""Runs the contenders side by side, in turns, round by round."""
+"""Runs the contenders side by side: they take turns, in several rounds."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ class Task:
     """What to measure."""
 
     contenders: Sequence[Contender]
-    """The original first."""
+    """The contenders, the original first."""
     rounds: int = 2
-    """In each round, every contender is started, and then has its turns."""
+    """The number of rounds; in each round, every contender is started, and then has its turns."""
     length: Length = field(default_factory=Length)
     threads: int | None = None
-    """For torch and numpy; None leaves it to them."""
+    """The number of threads for torch and numpy; None means their default."""
     other_rounds: int | None = None
-    """The number of rounds for scripts other than original and converted; None means all."""
+    """The number of rounds in which other scripts than the original and its conversions take part; None means all."""
     warm_cache: bool = False
-    """Whether compiled code is kept between runs; an extra run before the first round then compiles it."""
+    """Whether compiled code is kept between rounds; if so, an extra run before the first round compiles it."""
     cache: Path | None = None
-    """A folder in which compiled code is kept between benchmarks; the warm-up is then meaningless."""
+    """A folder in which compiled code is kept between benchmarks; the warm-up figures are then meaningless."""
     products: bool = False
     """Whether the original's matrix products and convolutions are timed, on a CPU, after its turns."""
 
@@ -61,7 +61,7 @@ class Benchmark:
     machine: dict[str, Any]
     versions: dict[str, str]
     cuda: str | None
-    """The CUDA device that could be used."""
+    """The name of the CUDA device that scripts could use; None if there is none."""
 
     @property
     def failed(self) -> tuple[Result, ...]:
@@ -103,7 +103,7 @@ class _Bench:
         return Benchmark(self._task, results, described, versions, self._cuda)
 
     def _taking_part(self, number: int) -> Iterator[int]:
-        """The contenders in this round, the original first; evaluated lazily, because one may fail meanwhile."""
+        """The contenders in this round, the original first; lazily, because a contender may fail meanwhile."""
         late = self._task.other_rounds is not None and number > self._task.other_rounds
         for i, contender in enumerate(self._task.contenders):
             if i not in self._reasons and not (contender.other and late):
@@ -148,7 +148,7 @@ class _Bench:
             self._cuda = one.told("cuda")
 
     def _fill_cache(self, i: int, caches: Path) -> None:
-        once = Length(self._task.length.burnin, iterations=1, seconds=None, turns=1)  # until after the last compilation
+        once = Length(self._task.length.burnin, iterations=1, seconds=None, turns=1)  # past the last compilation
         with self._noting_failure(i), self._shown(i, "filling the cache") as on_iteration:
             measure(self._task.contenders[i].run, once, on_iteration=on_iteration, **self._options(i, caches))
 

@@ -1,4 +1,4 @@
-"""When a script that is slower to start overtakes another."""
+"""When a script with a longer warm-up overtakes another."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class BreakEven:
-    """When a script that is slower to start has overtaken the original."""
+    """The point at which a script with a longer warm-up has overtaken the original."""
 
     steps: float
-    """The steps of all environments that both have done at that point."""
+    """The steps of all environments that each of the two has done by then."""
     seconds: float
-    """Since their start."""
+    """Seconds since their start."""
 
 
 def break_even(warmup: float, per_step: float, other_warmup: float, other_per_step: float) -> BreakEven | None:
-    """When a script that takes `warmup + n * per_step` seconds for n steps overtakes another; None means never.
+    """The point at which a script that takes `warmup + n * per_step` seconds for n steps overtakes another, or None.
 
-    This is the extra warm-up divided by the time saved per step. A script that is faster and starts no later is ahead
-    from the first step.
+    The number of steps is the extra warm-up divided by the time saved per step. A faster script with no extra warm-up
+    is ahead from the first step.
     """
     if per_step >= other_per_step:
         return None

@@ -15,7 +15,7 @@ from transformer.verify.run import Run
 ORIGINAL = "original"
 FLAGS_OFF = "flags off"
 RUNGS = (FLAGS_OFF, "compile", "cudagraphs", "compile + cudagraphs")
-"""In the order in which they are run."""
+"""The modes of a converted script, in the order in which they run."""
 
 
 class CannotBench(Exception):
@@ -24,15 +24,15 @@ class CannotBench(Exception):
 
 @dataclass(frozen=True)
 class Contender:
-    """One line of the benchmark."""
+    """One script, in one mode, that the benchmark measures."""
 
     name: str
     run: Run
     needs_cuda: bool = False
     reason: str = ""
-    """Why it cannot run; empty if it can."""
+    """Why the contender cannot run; empty if it can."""
     other: bool = False
-    """Whether it is neither the original nor a conversion of it."""
+    """Whether the script is neither the original nor a conversion of it."""
 
 
 def line_up(
@@ -45,18 +45,18 @@ def line_up(
     env_workers: Sequence[int] = (),
     precision: bool = False,
 ) -> list[Contender]:
-    """The original first, then the modes in order, then those in lower precision, then the other scripts.
+    """The contenders: the original, then the modes in order, then those in lower precision, then the other scripts.
 
     Args:
         original: how to run the original.
         converted: the converted script; None to convert the original.
-        against: other scripts, each as `SCRIPT [ARGS...]` quoted as in a shell; their own arguments come after the
-            original's.
-        rungs: the wanted modes out of RUNGS.
+        against: other scripts, each as `SCRIPT [ARGS...]`, quoted as in a shell; they get the original's arguments,
+            followed by their own.
+        rungs: the modes of RUNGS to measure.
         tune: also measure each mode of the original's conversion with --tune.
         env_workers: also measure each mode with these numbers of worker processes for the environments; 0 means none.
-        precision: convert the original with --precision. If the converted script has this option, its modes are also
-            measured in lower precision, after all those in float32.
+        precision: convert the original with --precision. Modes are also measured in lower precision, after all those in
+            float32, if the converted script has the option for it.
 
     Raises:
         CannotBench: --tune is given with a converted script, the original cannot be converted, or a script is not

@@ -1,4 +1,4 @@
-"""The numbers of a benchmark: medians and intervals over its turns and rounds, and when the speed pays off."""
+"""The figures of a benchmark: medians and intervals over turns and rounds, and when the extra warm-up pays off."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Spread:
-    """The distribution of one number over the turns, or over the rounds."""
+    """The distribution of one figure over the turns, or over the rounds."""
 
     median: float
     low: float
@@ -25,7 +25,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Function:
-    """What torch.compile did with one function, in the round with most compilations."""
+    """What torch.compile did with one function, in the round in which it compiled the function most often."""
 
     compilations: int
     recompilations: int
@@ -37,21 +37,21 @@ class Function:
 
 @dataclass(frozen=True)
 class Figures:
-    """The numbers of one contender."""
+    """The figures of one contender."""
 
     steps_per_second: Spread
     ratio: Spread
     """Steps per second divided by the original's in the same turn."""
     warmup_seconds: Spread
     seconds_per_step: Mapping[str, float]
-    """By phase, and `env_step`: medians. Without `rollout`, `gae`, `update` and `other` if they are not known."""
+    """Medians of the seconds in each phase and in `env_step`. If the phases are not known, only in `env_step`."""
     peak_mib: Mapping[str, float]
-    """The largest of all rounds."""
+    """Peak memory, the largest of all rounds."""
     functions: Mapping[str, Function]
     break_even: BreakEven | None
-    """None if it never overtakes the original, and for the original itself."""
+    """None if the contender never overtakes the original, and for the original itself."""
     clear: bool
-    """Whether its measured speed can be told apart from the original's."""
+    """Whether the contender's speed differs from the original's by more than the measurement's noise."""
 
 
 def figures(
@@ -61,10 +61,10 @@ def figures(
     *,
     is_original: bool = False,
 ) -> Figures:
-    """The numbers of a contender.
+    """The figures of a contender.
 
-    They are computed from its rounds, the original's rounds in the same order, and the runs whose phases count: its
-    rounds, or separate runs that waited for the GPU.
+    They are computed from its rounds, from the original's rounds in the same order, and, for the phases, from `timed`:
+    its rounds, or separate runs that waited for the GPU.
     """
     ratio = spread(
         [
@@ -88,8 +88,8 @@ def figures(
 def spread(values: Sequence[float]) -> Spread:
     """The median, and the narrowest interval of order statistics that contains the true median with 95% probability.
 
-    Of n values, fewer than k are below the true median with the probability that a coin shows heads fewer than k times
-    out of n. With fewer than six values no such interval is wide enough, so it is the range of all.
+    Fewer than k of n values are below the true median with the probability that a coin shows heads fewer than k times
+    out of n. With fewer than six values no interval reaches 95%, and the range of all values is returned.
     """
     ordered, n = sorted(values), len(values)
     outside, below = 0, 0.0

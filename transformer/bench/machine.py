@@ -13,7 +13,7 @@ from transformer.conversion.of_files import processors
 
 
 def describe() -> dict[str, Any]:
-    """Processor, cores that may be used, memory, system, load at this moment, and the time (UTC)."""
+    """The processor, the number of usable cores, the memory, the system, the present load, and the time (UTC)."""
     return {
         "processor": _first(r"model name\s*:\s*(.+)", "/proc/cpuinfo") or platform.processor() or platform.machine(),
         "cores": processors(),

@@ -1,4 +1,4 @@
-"""Times one run of one script in its own process, alone or in turns with others."""
+"""Times one run of one script in a process of its own, alone or taking turns with others."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 @dataclass(frozen=True)
 class Length:
-    """How long to measure a run: in each turn until either limit is reached, in whole iterations, at least one."""
+    """How long to measure a run: each turn has at least one whole iteration, and ends when a limit is reached."""
 
     burnin: int = 3
-    """Iterations that are run before the measurement."""
+    """The number of iterations before the measurement."""
     iterations: int | None = None
     seconds: float | None = 2.0
     turns: int = 5
     only_stored: int = 0
-    """The number of burn-in iterations without learning: single steps that are only stored and cost almost nothing."""
+    """The number of burn-in iterations without learning, whose steps are only stored and cost almost nothing."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,13 @@ class Row:
     """The beginning of one iteration."""
 
     seconds: float
-    """Since the process was started."""
+    """Seconds since the process was started."""
     steps: int
     """Steps of all environments so far."""
     env_seconds: float
-    """Spent in environment steps so far."""
+    """Seconds spent in environment steps so far."""
     phase_seconds: Mapping[str, float]
-    """Spent in each phase so far; empty if the phases are not known."""
+    """Seconds spent in each phase so far; empty if the phases are not known."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Measurement:
     memory: Mapping[str, float]
     versions: Mapping[str, str]
     cuda: str | None
-    """The CUDA device that could be used."""
+    """The name of the CUDA device that the script could use; None if there is none."""
     products: float | None = None
     """Seconds of matrix products and convolutions per step of all environments; None if they were not timed."""
     only_stored: int = 0
@@ -86,24 +86,24 @@ class Measurement:
 
     @property
     def seconds_per_step(self) -> float:
-        """In steady state: the median of the turns."""
+        """Seconds per step of all environments in steady state: the median of the turns."""
         return statistics.median(self.turns)
 
     @property
     def warmup_seconds(self) -> float:
-        """Seconds from the start of the process to the end of the burn-in, minus its steps' time in steady state.
+        """Seconds from the start of the process to the end of the burn-in, minus the steady-state time of its steps.
 
-        Nothing is subtracted for steps that are only stored. The result is 0 if the machine is slower later than during
-        the burn-in.
+        Nothing is subtracted for steps that are only stored. The result is 0 if it would be negative, because the
+        machine was slower after the burn-in.
         """
         first, stored = self.rows[self.borders[0]], self.rows[min(self.only_stored, self.borders[0])]
         return max(0.0, first.seconds - (first.steps - stored.steps) * self.seconds_per_step)
 
     @property
     def split(self) -> dict[str, float]:
-        """Seconds per step of all environments by phase, and in environment steps: medians of the turns.
+        """Seconds per step of all environments in each phase, and in environment steps: medians of the turns.
 
-        Includes `products`, over all phases, if these were timed.
+        If matrix products were timed, `products` is their time in all phases.
         """
         turns = [_split(self.rows[a], self.rows[b]) for a, b in pairwise(self.borders)]
         medians = {phase: statistics.median(turn[phase] for turn in turns) for phase in turns[0]}
@@ -117,7 +117,7 @@ def _split(first: Row, last: Row) -> dict[str, float]:
 
 
 class Measuring:
-    """A run that is being measured: burned in first, then turn by turn."""
+    """A run that is being measured: first its burn-in, then its turns."""
 
     def __init__(
         self, started: Started, baton: Baton, length: Length, on_iteration: Callable[[int], None] | None
@@ -131,19 +131,19 @@ class Measuring:
         """Wait until the burn-in is over.
 
         Raises:
-            RunFailed: the script ended with an error, or ran out of time; so does each of the others.
+            RunFailed: the script ended with an error, or ran out of time; the other methods raise it, too.
         """
         self._started.wait(self._on_iteration, self._baton.is_back)
 
     def turn(self) -> bool:
-        """Let the script run until its turn is over; False if it has ended, after its last turn or by itself."""
+        """Let the script run until its turn is over; returns False if the script has ended by then."""
         if not self._started.ended:
             self._baton.hand_over()
             self._started.wait(self._on_iteration, self._baton.is_back)
         return not self._started.ended
 
     def told(self, what: str) -> Any:
-        """What the script's process reported at the end of the burn-in; None if it did not get that far."""
+        """A value that the script's process reported at the end of the burn-in; None if it did not get that far."""
         path = self._started.scratch.output / "burned_in.json"
         return json.loads(path.read_text())[what] if path.exists() else None
 
@@ -182,11 +182,11 @@ def measuring(
     Args:
         run: what to run.
         length: how long.
-        threads: threads for torch and numpy; None leaves it to them.
-        cache: folder for compiled code that outlives the run; if None, a new, empty one.
+        threads: the number of threads for torch and numpy; None means their default.
+        cache: a folder for compiled code that outlives the run; if None, a new, empty folder is used.
         steps_per_iteration: steps of all environments that count as an iteration if the script's phases are not found.
-        synchronise: wait for the GPU at the boundaries of the phases, which separates them and slows the run down.
-        products: after the last turn, time matrix products and convolutions in some more iterations.
+        synchronise: wait for the GPU at phase boundaries, which separates the phases and slows the run down.
+        products: after the last turn, time matrix products and convolutions in a few more iterations.
         on_iteration: called with the number of started iterations whenever it grows.
 
     Raises:
@@ -260,7 +260,7 @@ def _measurement(written: dict[str, Any], length: Length) -> Measurement:
             "burn-in: let it train for longer, or choose a smaller --burn-in"
         )
     borders = list(written["borders"])
-    if borders[-1] < len(rows) - 1:  # it ended by itself, during a turn
+    if borders[-1] < len(rows) - 1:  # the script ended by itself, during a turn
         borders.append(len(rows) - 1)
     memory, versions = written["memory"], written["versions"]
     products = written["products_per_step"]

@@ -1,7 +1,7 @@
 """Finds where a script steps the environment, and which statements are rollout, advantage estimation and update.
 
-The same search is used for the original, the converted script and others: it follows calls of the script's own
-functions, so it does not matter whether a phase is written out in the training loop or in a function.
+The original, the converted script and others are searched in the same way. The search follows calls of a script's own
+functions, so it does not matter whether a phase is written in the training loop or in a function.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ ROLLOUT, GAE, UPDATE = "rollout", "gae", "update"
 
 @dataclass(frozen=True)
 class Places:
-    """What was found in a script."""
+    """The places that were found in a script."""
 
     env_steps: tuple[Position, ...]
     """Calls that step an environment."""
     phases: dict[str, tuple[Position, Position]]
-    """By phase: its first and its last statement, which are in one block. Empty if not known; advantage estimation is
-    absent if it cannot be separated from its surroundings."""
+    """For each phase, its first and its last statement, which are in one block; empty if the phases are not known.
+    Advantage estimation is absent if it cannot be separated from its surroundings."""
     stepwise: bool = False
-    """Whether the loop around the phases steps the environment once per iteration: its rollout is one step."""
+    """Whether the rollout is a single step: the loop around the phases steps the environment once per iteration."""
     others: Mapping[str, tuple[Position, ...]] = field(default_factory=dict)
-    """Calls that step an environment in files that were given with the script, by their paths without links."""
+    """Calls that step an environment in files that were given with the script, by the files' resolved paths."""
     phases_in: str | None = None
-    """The file that holds the phases, where that is one of these."""
+    """The given file that contains the phases; None if the script does."""
 
 
 def find_places(code: str) -> Places:
@@ -57,12 +57,12 @@ def find_places(code: str) -> Places:
 
 
 def find_places_together(script: Path, given: Sequence[Path]) -> Places:
-    """Search a script and files that it imports, as the one file that they make; each place is where it stands now.
+    """Search a script merged with files that it imports; the places are positions in the separate files.
 
     Raises:
         OSError: a file cannot be read.
         SelectionError: the script does not import one of the files.
-        SyntaxError, ValueError, Unconvertible: they do not make one.
+        SyntaxError, ValueError, Unconvertible: the files cannot be merged.
     """
     one = one_file(script, text.read(script).content, given)
     if one is None:
@@ -74,7 +74,7 @@ def find_places_together(script: Path, given: Sequence[Path]) -> Places:
 
     def place(position: Position, kind: type[ast.AST]) -> tuple[str, Position]:
         name, line = one.origins[position[0] - 1]
-        # A name may be another in the one file, so that columns are not the same
+        # Names may be replaced in the merged file, so columns may differ
         which = _in_line(whole, position[0], kind).index(position)
         return name, _in_line(trees[name], line, kind)[which]
 
@@ -94,7 +94,7 @@ def find_places_together(script: Path, given: Sequence[Path]) -> Places:
 
 
 def _in_line(tree: ast.Module, line: int, kind: type[ast.AST]) -> list[Position]:
-    """Where nodes of a kind begin that begin in a line."""
+    """The positions on a line where nodes of a kind begin."""
     found = (n for n in ast.walk(tree) if isinstance(n, kind) and getattr(n, "lineno", 0) == line)
     return sorted({_position(node) for node in found})
 
@@ -117,7 +117,7 @@ class _Phases:
         return {name: (_position(first), _position(last)) for name, (first, last) in phases.items()}
 
     def is_one_step(self, rollout: Position) -> bool:
-        """Whether there is no loop between the training loop and a step in the statement that begins there."""
+        """Whether no loop is inside the statement at this position, around an environment step."""
         for step in self._roles.env_steps:
             for stmt in self._tree.ancestors(step):
                 if isinstance(stmt, ast.stmt) and _position(stmt) == rollout:
@@ -127,7 +127,7 @@ class _Phases:
     def _with_callers(self, sites: Iterable[ast.AST]) -> list[ast.AST]:
         """The sites, the calls of functions that contain one, the calls of functions that contain these, and so on."""
         found = list(sites)
-        for site in found:  # grows as it is walked
+        for site in found:  # the list grows
             function = self._function_around(site)
             if function is not None:
                 found += [call for call in self._calls_of(function) if call not in found]
@@ -137,7 +137,7 @@ class _Phases:
         return next((n for n in self._tree.ancestors(node) if isinstance(n, ast.FunctionDef)), None)
 
     def _calls_of(self, function: ast.FunctionDef) -> Iterator[ast.Call]:
-        """Calls by the function's name. A method `step` is another one as an environment's, or an optimizer's."""
+        """Calls by the function's name; calls of `step` only if they may run this function, as others are named so."""
         names = {function.name, *self._returned_as(function)}
         method = isinstance(self._tree.parents[function], ast.ClassDef)
         kind: type[ast.expr] = ast.Attribute if method else ast.Name
@@ -151,7 +151,7 @@ class _Phases:
         return call not in self._roles.env_steps and self._roles.get(World).may_be(call.func, function)
 
     def _returned_as(self, function: ast.FunctionDef) -> Iterator[str]:
-        """The names to which `a, b = make()` binds the function, if `make` returns it with others."""
+        """The names to which `a, b = make()` binds the function, if `make` returns it along with others."""
         maker = self._function_around(function)
         returned = maker.body[-1] if maker is not None else None
         if maker is None or not isinstance(returned, ast.Return) or not isinstance(returned.value, ast.Tuple):
@@ -165,10 +165,10 @@ class _Phases:
     def _training_block(
         self, acting: list[ast.AST], learning: list[ast.AST]
     ) -> tuple[list[ast.stmt], ast.stmt, ast.stmt] | None:
-        """The block of the innermost loop with both, and the statements that are the rollout and the update.
+        """The block, in the innermost loop around both, that separates rollout and update, and their two statements.
 
-        A rollout above the update is preferred to one below it, which may be an evaluation; and what happens in each
-        turn to what some turns do.
+        A rollout above the update is preferred to one below it, which may be an evaluation. A rollout in every turn is
+        preferred to one under a condition.
         """
         best: tuple[tuple[bool, int, bool], list[ast.stmt], ast.stmt, ast.stmt] | None = None
         for act in acting:
@@ -187,7 +187,7 @@ class _Phases:
     def _separating_block(
         self, block: list[ast.stmt], act: ast.AST, learn: ast.AST
     ) -> tuple[list[ast.stmt], ast.stmt, ast.stmt] | None:
-        """The block inside which the two are in different statements, and these."""
+        """The block in which two nodes are in different statements, and these statements."""
         first, last = (self._statement_in(block, node) for node in (act, learn))
         if first is None or last is None:
             return None
@@ -202,7 +202,7 @@ class _Phases:
         return next((stmt for stmt in block if stmt in around), None)
 
     def _estimating(self, block: list[ast.stmt]) -> list[ast.stmt]:
-        """The statements that loop backwards in time, or call a function that does or that has a matching name."""
+        """The statements that loop backwards in time, or call a function that does; else calls with a matching name."""
         loops = [n for n in self._tree.of(ast.For) if backwards(n.iter) is not None]
         sites = set(self._with_callers(loops))
         found = [stmt for stmt in block if any(node in sites for node in ast.walk(stmt))]
@@ -210,7 +210,7 @@ class _Phases:
 
 
 def _is_backward(node: ast.AST) -> bool:
-    """Whether this is `loss.backward()` or `torch.autograd.grad(...)`, because some updates call no optimizer."""
+    """Whether this is `loss.backward()` or `torch.autograd.grad(...)`; some updates call no optimizer."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return False
     return node.func.attr == "backward" or ast.unparse(node.func).endswith("autograd.grad")

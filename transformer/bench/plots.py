@@ -81,7 +81,7 @@ def _disjoint_parts(result: Mapping[str, Any]) -> dict[str, float]:
         whole = 1 / result["steps_per_second"]["median"]
         return {"env_step": split["env_step"], "unknown": whole - split["env_step"]}
     parts = {**split, "rollout": split["rollout"] - split["env_step"]}
-    parts.pop("products", None)  # they are included in the other parts
+    parts.pop("products", None)  # the other parts include them
     return parts
 
 

@@ -19,7 +19,7 @@ PHASES = ("rollout", "env_step", "gae", "update", "other")
 
 def print_benchmark(benchmark: Benchmark, console: Console) -> None:
     """Print the speeds, where the time goes, what was compiled, and what did not run."""
-    if (load := benchmark.machine["load"]) > 0.5:  # first, so that readers see it before any number
+    if (load := benchmark.machine["load"]) > 0.5:  # shown first, so that readers see it before any number
         busy = f"The machine was busy at the start (load {load}): the numbers may be off."
         console.print(Text(busy, style="yellow"), soft_wrap=True)
     console.print(_speeds(benchmark))
@@ -38,7 +38,7 @@ def print_benchmark(benchmark: Benchmark, console: Console) -> None:
 
 
 def as_json(benchmark: Benchmark) -> dict[str, Any]:
-    """The same, with the numbers of each round and turn, for machines."""
+    """The benchmark as JSON, including the numbers of each round and turn."""
     task = benchmark.task
     return {
         "machine": benchmark.machine,
@@ -144,7 +144,7 @@ def _table_of_compilations(benchmark: Benchmark) -> Table:
 
 
 def still_compiled(result: Result) -> tuple[str, ...]:
-    """The functions that were recompiled after the burn-in, in any round, and the guard that failed last."""
+    """The functions that were recompiled after the burn-in, in any round, each with the guard that failed last."""
     found: dict[str, list[str]] = {}
     for measurement in result.measurements:
         for one in measurement.compiled["compilations"]:

@@ -1,4 +1,4 @@
-"""For off-policy scripts: starts measuring after the first update, and makes that come earlier."""
+"""For off-policy scripts: starts measuring after the first update, and lets the first update come earlier."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def past_warm_up(task: Task, burnin: int | None) -> Task:
 
     Args:
         task: what to measure.
-        burnin: the number of environment steps from the first update on; STEPS if None.
+        burnin: the number of environment steps in the burn-in from the first update on; STEPS if None.
 
     Raises:
         RunFailed: the original ended with an error, without an update, or has no environment step.

@@ -7,9 +7,9 @@ from pathlib import Path
 
 
 def _load_packages() -> None:
-    """Make the folders of harnesses importable below `_lean`, a name that hides no module of the script.
+    """Make the harnesses' folders importable below `_lean`, a name that hides no module of the script.
 
-    The packages around them need more than the user's interpreter may have, so their own code is not executed.
+    The code of the packages around them is not executed, because it needs more than the user's interpreter may have.
     """
     root = Path(__file__).resolve().parent.parent.parent
     for name, folder in (("_lean", root), ("_lean.verify", root / "verify"), ("_lean.bench", root / "bench")):

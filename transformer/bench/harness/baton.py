@@ -1,4 +1,4 @@
-"""Taking turns, on the scripts' side: the one with the baton runs, and the others wait without using the processor."""
+"""Taking turns, on the side of the scripts: the one with the baton runs, the others wait and use no processor."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class Baton:
     """Two named pipes, `go` and `back`, in a folder that the measuring process has made."""
 
     def __init__(self, folder: str) -> None:
-        # Opened for reading and writing, a pipe neither waits for its other end nor closes with it
+        # A pipe that is opened for reading and writing neither waits for the other end nor closes with it
         self._go, self._back = (os.open(Path(folder) / name, os.O_RDWR) for name in ("go", "back"))
 
     def pass_on(self) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 LIMIT = 100_000
-"""The number of compilations that torch is told to remember; by default it forgets all but the last 64."""
+"""The number of compilations that torch is told to remember; by default it keeps only the last 64."""
 
 FIGURES = (
     "compilations",
@@ -23,7 +23,7 @@ _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+(| \(.+\))$")
 
 
 class Compiles:
-    """Reads torch's own records between iterations, so that the compiler is not disturbed."""
+    """Reads torch's own records, between iterations, so as not to disturb the compiler."""
 
     def __init__(self) -> None:
         self._during_burnin = 0
@@ -65,7 +65,7 @@ class Compiles:
 
 
 def functions(compilations: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
-    """The numbers of each function; the pieces between its graph breaks count for the function."""
+    """The numbers of each function; the pieces between its graph breaks count as the function."""
     found: dict[str, dict[str, float]] = {}
     breaks: set[str] = set()
     for c in compilations:
@@ -87,5 +87,5 @@ def functions(compilations: list[dict[str, Any]]) -> dict[str, dict[str, float]]
 
 
 def _number(compile_id: str) -> int:
-    """Which compilation of its function `frame/number` is, from zero."""
+    """The number in `frame/number`, which counts the compilations of a function from zero."""
     return int(re.split(r"[/_]", compile_id)[1])

@@ -1,4 +1,4 @@
-"""The script's CUDA device, accessed through the script's own torch, if it has imported torch."""
+"""The script's CUDA device, accessed through the script's torch, if the script has imported it."""
 
 from __future__ import annotations
 

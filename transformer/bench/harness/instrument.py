@@ -11,14 +11,14 @@ from typing import TypeAlias
 from .job import Job
 
 STOPWATCH = "__lean_stopwatch__"
-"""The name among the builtins by which the script's code finds the stopwatch."""
+"""The name of the stopwatch among the builtins, where the script's code finds it."""
 Phases: TypeAlias = "dict[str, tuple[tuple[int, int], tuple[int, int]]]"
 
 
 def instrument_imports(job: Job) -> None:
-    """Let the files that the script imports, and that step or train, tell the stopwatch, too, once they are imported.
+    """Make imported files that step environments or contain the phases notify the stopwatch, too.
 
-    Their compiled form is neither read nor written.
+    Their bytecode caches are neither read nor written.
     """
     get_code = SourceFileLoader.get_code
     files = {*job.others, *filter(None, [job.phases_in])}

@@ -21,19 +21,19 @@ class Job:
     env_steps: list[tuple[int, int]]
     """Line and column of each call that steps an environment."""
     phases: dict[str, tuple[tuple[int, int], tuple[int, int]]]
-    """By phase: line and column of its first and its last statement. Empty if not known."""
+    """For each phase, line and column of its first and of its last statement; empty if the phases are not known."""
     others: dict[str, list[tuple[int, int]]]
-    """The calls that step an environment in files that the script imports, by their paths without links."""
+    """The calls that step an environment in files that the script imports, by the files' resolved paths."""
     phases_in: str | None
-    """The file that holds the phases, where that is one of these."""
+    """The imported file that contains the phases; None if the script does."""
     steps_per_iteration: int | None
-    """If the phases are not known: the steps of all environments that count as an iteration."""
+    """The steps of all environments that count as an iteration if the phases are not known."""
     burnin: int
     """Iterations before the measurement."""
     turns: int
-    """The number of turns; before each, the script waits for the baton, and after the last it is ended."""
+    """The number of turns; before each, the script waits for the baton, and after the last, the script is ended."""
     baton: str
-    """Folder of the baton."""
+    """The folder of the baton."""
     iterations: int | None
     """End a turn after this many iterations; None for no such limit."""
     seconds: float | None

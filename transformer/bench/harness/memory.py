@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def peaks() -> dict[str, float]:
-    """MiB: the resident set of this process (without compilers that it started), and torch's GPU memory."""
+    """The peak resident set of this process (without compilers that it started), and torch's GPU memory, in MiB."""
     found = {"rss_mib": _resident()}
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():

@@ -1,6 +1,6 @@
 """Measures the time that a script spends in matrix products and convolutions.
 
-Compiled code calls the same routines for these as eager code, so this time stays the same.
+Compiled code calls the same routines for them as eager code, so compilation does not reduce this time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ OPERATORS = frozenset(
 
 
 class Products:
-    """A clock for these operators, between :meth:`begin` and :meth:`end`. Meanwhile all other operators are slower."""
+    """A clock for these operators, between :meth:`begin` and :meth:`end`. While it runs, other operators are slower."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -27,21 +27,21 @@ class Products:
 
     @property
     def running(self) -> bool:
-        """Whether it has begun."""
+        """Whether the clock was started."""
         return self._mode is not None
 
     def begin(self) -> None:
-        """Start it in the caller's thread, in which backward passes also run."""
+        """Start the clock in the caller's thread, in which backward passes run, too."""
         self._mode = _mode_of(self)
         self._mode.__enter__()
 
     def end(self) -> None:
-        """Stop it."""
+        """Stop the clock."""
         self._mode.__exit__(None, None, None)
 
 
 def can_be_told() -> bool:
-    """Whether the script uses torch on a CPU only: with a GPU, the host does not wait."""
+    """Whether the time can be measured: the script uses torch only on a CPU; for a GPU, the host would not wait."""
     torch = sys.modules.get("torch")
     return torch is not None and not torch.cuda.is_initialized()
 

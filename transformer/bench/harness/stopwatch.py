@@ -1,9 +1,9 @@
-"""Notes when each iteration began, and how the time is shared out among the phases.
+"""Notes when each iteration begins, and how much time each phase takes.
 
-The turns of others do not count: the clock stops.
+The clock stops while others have their turns.
 
-It costs less than a microsecond per call of the environment, and half a microsecond per phase boundary, of which an
-iteration has at most six; the cost is the same in every script.
+The stopwatch costs less than a microsecond per environment step, and half a microsecond per phase boundary, of which
+an iteration has at most six; the cost is the same in every script.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from .job import Job
 from .products import Products, can_be_told
 
 PHASES = ("rollout", "gae", "update", "other")
-"""`other` is everything that belongs to none of the other three."""
+"""The phases; `other` is everything that belongs to none of the first three."""
 PRODUCTS_SECONDS = 1.0
-"""How long matrix products are timed, for at least one iteration."""
+"""The minimum time for which matrix products are timed, in whole iterations."""
 
 
 class Enough(BaseException):
@@ -35,8 +35,8 @@ class Stopwatch:
 
     def __init__(self, job: Job) -> None:
         self.rows: list[list[float]] = []
-        """For each started iteration: seconds since the process start, steps of all environments so far, seconds in
-        environment steps so far, seconds in each of `phases` so far."""
+        """For each started iteration: the seconds since the process started, and, so far, the steps of all
+        environments, the seconds in environment steps, and the seconds in each of `phases`."""
         self.borders: list[int] = []
         """The rows at which turns begin and end; the first is the end of the burn-in."""
         self.compiles = Compiles()
@@ -49,7 +49,7 @@ class Stopwatch:
         self._progress = (Path(job.output) / "progress").open("wb", buffering=0)
         self._spent = dict.fromkeys(PHASES, 0.0)
         self.phases = tuple(p for p in PHASES if p in job.phases or (p == "other" and job.phases))
-        """Those that the script's statements can be told apart by; none if they are not known."""
+        """The phases that were found in the script; empty if none were."""
         self._phase = "other"
         self._since = perf_counter()
         self._counting = not job.phases
@@ -60,7 +60,7 @@ class Stopwatch:
         self._inside = False
 
     def enter(self, phase: str) -> None:
-        """A phase begins, and the previous one ends.
+        """Begin a phase, which ends the previous one.
 
         Raises:
             Enough: the rollout begins, and enough iterations were measured.
@@ -76,10 +76,10 @@ class Stopwatch:
             self._begin_iteration(now)
 
     def env_step(self, step: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """`step(...)`, timed and counted: the outermost one, during the rollout.
+        """Call `step(...)`; during the rollout, time and count the outermost call.
 
         Raises:
-            Enough: an iteration is over, and enough were measured; only if no phases are known.
+            Enough: enough iterations were measured; raised here only if the phases are not known.
         """
         if self._inside or not self._counting:
             return step(*args, **kwargs)
@@ -99,7 +99,7 @@ class Stopwatch:
         return result
 
     def _begin_iteration(self, now: float) -> None:
-        """Add a row, let others run if a turn is over, and end the script after the last one."""
+        """Add a row, let others run if a turn is over, and end the script after the last turn."""
         if self._products.running:
             self._end_products(now)
             return
@@ -116,7 +116,7 @@ class Stopwatch:
             self._let_others_run(now)
 
     def _turn_is_over(self, now: float) -> bool:
-        """Whether the iteration that ends now is the last of the burn-in or of a turn."""
+        """Whether the iteration that ends now is the last one of the burn-in, or of a turn."""
         row = len(self.rows)
         if not self.borders:
             return row == self._job.burnin
