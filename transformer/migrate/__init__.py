@@ -1,1 +1,1 @@
-"""`lean-convert migrate`: replaces gymnasium's Atari wrappers by envpool, another environment with other results."""
+"""`lean-convert migrate`: replaces gymnasium's Atari wrappers by envpool, a different environment: results differ."""

@@ -1,4 +1,4 @@
-"""The Atari wrapper chain, in the one order and with the one value for each parameter that envpool supports.
+"""The Atari wrapper chain, in the only order, and with the only value of each parameter, that envpool supports.
 
 It is recognised in the function that makes one environment, as in
 
@@ -11,7 +11,7 @@ It is recognised in the function that makes one environment, as in
 
         return thunk
 
-and anything in it that is not part of the chain is a finding.
+and anything in this function that is not part of the chain is reported.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Layer:
     default: bool = False
     """Whether the value is the parameter's default, and may be left out."""
     of_gym: bool = False
-    """Whether it is from `gym.wrappers`; otherwise it is one of :data:`ATARI_WRAPPERS`."""
+    """Whether the wrapper is from `gym.wrappers`; otherwise it is from a module of :data:`ATARI_WRAPPERS`."""
 
 
 CHAIN = (
@@ -58,7 +58,7 @@ NAMES = tuple(layer.name for layer in CHAIN)
 
 @dataclass
 class Chain:
-    """What the function that makes one environment does, and its parameters by purpose."""
+    """The function that makes one environment: its parameters by purpose, and its deviations from the chain."""
 
     env_id: str | None = None
     """The parameter passed to `gym.make`."""
@@ -71,7 +71,7 @@ class Chain:
 
 
 def read_chain(tree: Tree, function: ast.FunctionDef) -> Chain:
-    """Compare a function with the chain; all differences are in `found`."""
+    """Compare a function with the chain; the result's `found` has all deviations."""
     return _Reader(tree, function).chain
 
 
@@ -169,7 +169,7 @@ class _Reader:
             self._report(values[0], f"{layer.name} is given {unparse(values[0])}, but the chain has {told}")
 
     def _conditional(self, stmt: ast.If) -> bool:
-        """FIRE if the game has that action, or recording a video, which otherwise makes the same environment."""
+        """Read a condition: FireResetEnv if the game has that action, or recording a video of the same environment."""
         if unparse(stmt.test) == f"'FIRE' in {self._env}.unwrapped.get_action_meanings()" and not stmt.orelse:
             inside = self._call_assigned(stmt.body[0]) if len(stmt.body) == 1 else None
             if inside is None or self._wrapper(inside) != "FireResetEnv":

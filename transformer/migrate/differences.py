@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Difference(NamedTuple):
-    """One aspect, with gymnasium's wrappers and with envpool."""
+    """One aspect in which gymnasium's wrappers and envpool differ, with what each does."""
 
     what: str
     wrappers: str

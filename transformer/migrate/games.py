@@ -12,7 +12,7 @@ GAMES = frozenset(
     "RoadRunner Robotank Seaquest Skiing Solaris SpaceInvaders StarGunner Tennis TimePilot Tutankham UpNDown Venture "
     "VideoPinball WizardOfWor YarsRevenge Zaxxon".split()
 )
-"""The games that have an id with NoFrameskip-v4."""
+"""The games that have an id ending in NoFrameskip-v4."""
 
 _ID = re.compile(r"(\w+)NoFrameskip-v4")
 

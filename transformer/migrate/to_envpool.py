@@ -21,7 +21,7 @@ from transformer.syntax.tree import Tree
 
 @dataclass(frozen=True)
 class Migration:
-    """A script before and after; if it is refused, `source` is the original, and `diagnostics` says why."""
+    """A script before and after; if it is refused, `source` is the original, and `diagnostics` say why."""
 
     original: str
     source: str

@@ -1,4 +1,4 @@
-"""How a script uses its vector environment: its construction, and all uses of it and of its infos."""
+"""How a script uses its vector environment: where it makes it, and all uses of the environment and of its infos."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from transformer.syntax.tree import Tree
 
 VECTORS = tuple(f"{gym}.vector.{name}" for gym in GYMS for name in ("SyncVectorEnv", "AsyncVectorEnv"))
 KEPT = ("single_observation_space", "single_action_space", "num_envs")
-"""The attributes of a vector environment that the migrated one has."""
+"""The attributes of a vector environment that the migrated one has, too."""
 STATISTICS = ("r", "l")
-"""What it reports about an episode."""
+"""The statistics of an episode that envpool's infos provide."""
 
 
 @dataclass
@@ -43,7 +43,7 @@ class VectorEnv:
     seed: ast.expr | None = None
     video: ast.expr | None = None
     id_texts: list[ast.Constant] = field(default_factory=list)
-    """The place of the id that is the option's default."""
+    """The constants that give the default id of the game."""
     resets: list[ast.Call] = field(default_factory=list)
     steps: list[ast.Assign] = field(default_factory=list)
     loops: list[ast.For] = field(default_factory=list)
@@ -62,7 +62,7 @@ def find_vector_env(tree: Tree) -> tuple[VectorEnv, list[Diagnostic]]:
     """The vector environment of a script, and all uses without a counterpart in envpool.
 
     Raises:
-        NotThere: it is not made from a list of one function's environments.
+        NotThere: it is not made from a list of environments that one function makes.
     """
     envs = _vector_env(tree)
     found = list(envs.chain.found)
@@ -119,7 +119,7 @@ def _without_index(seed: ast.expr, index: str) -> ast.expr | None:
 
 
 def _identities(tree: Tree, envs: VectorEnv) -> Iterator[Diagnostic]:
-    """The game: an Atari id without frame skip, in the text of one option."""
+    """Findings for ids of games other than an Atari id without frame skip, as the default of one option."""
     texts = [c for c in tree.of(ast.Constant) if isinstance(c.value, str) and looks_like_a_game(c.value)]
     defaults = list(_defaults(tree, envs.env_id))
     for text in defaults:
@@ -135,7 +135,7 @@ def _identities(tree: Tree, envs: VectorEnv) -> Iterator[Diagnostic]:
 
 
 def _defaults(tree: Tree, value: ast.expr) -> Iterator[ast.Constant]:
-    """The default texts of an option or a name."""
+    """The constants to which an option or a name is set by default."""
     if isinstance(value, ast.Constant):
         yield value
         return
@@ -154,7 +154,7 @@ def _defaults(tree: Tree, value: ast.expr) -> Iterator[ast.Constant]:
 
 
 def _misuses(tree: Tree, envs: VectorEnv) -> Iterator[Diagnostic]:
-    """The uses of the environment (steps, one reset, its spaces) and of its infos."""
+    """Findings for uses of the environment other than steps, one reset and its spaces, and for uses of its infos."""
     scope = tree.scope_of(envs.made)
     for name in tree.of(ast.Name):
         if name.id != envs.name or name is envs.made.targets[0] or tree.scope_of(name) is not scope:
@@ -189,7 +189,7 @@ def _use(tree: Tree, envs: VectorEnv, name: ast.Name) -> Iterator[Diagnostic]:
 
 
 def _is_only_asked(tree: Tree, call: ast.Call, given: ast.Name) -> bool:
-    """Whether a function or class of the file gets the environment, and only uses what is kept."""
+    """Whether a call passes the environment to a function or class of the file that only reads the kept attributes."""
     function = tree.function_called(call)
     cls = tree.classes.get(unparse(call.func))
     method = None
@@ -240,13 +240,13 @@ def _misuse_of(tree: Tree, envs: VectorEnv, call: ast.Call, method: str) -> Iter
 
 
 def _reads_before_step(tree: Tree, name: str, before: Sequence[ast.stmt]) -> bool:
-    """Whether a name is read without being set by the step."""
+    """Whether a name is read although no step of the environment sets it."""
     sets = {n.id for stmt in before for n in walk(stmt) if isinstance(n, ast.Name) and not is_read(n)}
     return name not in sets and any(n.id == name and is_read(n) for n in tree.of(ast.Name))
 
 
 def is_old(tree: Tree, envs: VectorEnv) -> bool:
-    """Whether the script is written for gym: four results of a step, infos in a list."""
+    """Whether the script is written for old gym: a step has four results, and infos are a list."""
     assert isinstance(envs.made.value, ast.Call)
     return (tree.qualified(envs.made.value.func) or "").startswith("gym.")
 
@@ -263,7 +263,7 @@ def _infos(tree: Tree, envs: VectorEnv, infos: ast.expr) -> Iterator[Diagnostic]
         if any(name in walk(loop) and infos.id in names_in([loop.target]) for loop in tree.of(ast.For)):
             inner = next(x for x in tree.of(ast.For) if name in walk(x) and infos.id in names_in([x.target]))
             if name not in walk(inner.iter):
-                continue  # the loop's own variable of the same name
+                continue  # a loop's own variable of the same name
         if not old:
             if isinstance(parent, ast.Compare) and _asks_for(parent, "final_info", name):
                 continue
@@ -292,7 +292,7 @@ def _loop_over(tree: Tree, node: ast.expr) -> ast.For | None:
 
 
 def _info(tree: Tree, loop: ast.For) -> Iterator[Diagnostic]:
-    """Findings for uses of one environment's info other than an episode's presence and statistics."""
+    """Findings for uses of one environment's info other than to test for an episode and read its statistics."""
     target = loop.target.elts[1] if isinstance(loop.target, ast.Tuple) else loop.target
     assert isinstance(target, ast.Name)
     inside = set(walk(loop))
