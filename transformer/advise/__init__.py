@@ -1,4 +1,4 @@
-"""Advice: find what costs time in an eager script, whether or not it can be converted; changes nothing."""
+"""Advice: find code that costs time in an eager script, whether or not it can be converted; changes nothing."""
 
 from transformer.advise.base import Finding, Rule
 from transformer.advise.engine import advise

@@ -1,4 +1,4 @@
-"""What a rule of advice is: its description, and a function that finds its cases in a script."""
+"""A rule of advice: its description, and a function that finds its cases in a script."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 Place = Literal["setup", "step", "iteration", "minibatch", "module"]
 
 Weight = Literal["costly", "minor"]
-"""`costly`: stalls the device or launches needless work at every iteration. `minor`: Python time at every iteration."""
+"""`costly`: stalls the device or launches needless work in every turn. `minor`: costs Python time in every turn."""
 
 
 @dataclass(frozen=True, order=True)
@@ -28,12 +28,12 @@ class Finding:
     transform: str | None = None
     """The transform that rewrites this place; None if there is none."""
     file: str = ""
-    """The file that it is in, where that is not the script but one that was given with it."""
+    """The file, given with the script, that the place is in; "" for the script itself."""
 
 
 @dataclass(frozen=True)
 class Example:
-    """Lines of a script and their place in it; :attr:`script` is the whole script."""
+    """Lines of code and their place in a script; :attr:`script` is the whole script."""
 
     place: Place
     """setup: above the training loop; step: where the environment is stepped; iteration: between rollout and update;
@@ -99,15 +99,15 @@ class Rule:
 
     code: str
     title: str
-    """The title: what is found, without full stop."""
+    """What the rule finds, without full stop."""
     reason: str
-    """Why it costs time: a short paragraph."""
+    """Why such code costs time: a short paragraph."""
     instead: str
     """What to write instead: a sentence."""
     weight: Weight
     find: Callable[[Study], Iterator[tuple[ast.AST, str, str | None]]]
-    """Yields node, message and the transform that rewrites it."""
+    """Yields each node with a message and the transform that rewrites it, if there is one."""
     bad: tuple[Example, ...]
-    """Cases that it finds; the first is shown by `explain` and in the documentation."""
+    """Examples in which the rule finds something; `explain` and the documentation show the first."""
     good: tuple[Example, ...]
-    """Cases in which it must find nothing; the first is the first of `bad`, corrected."""
+    """Examples in which the rule must find nothing; the first is the corrected form of the first one in `bad`."""

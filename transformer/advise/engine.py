@@ -23,9 +23,9 @@ Place: TypeAlias = tuple[str, str]
 
 
 def advise(code: str) -> tuple[Finding, ...]:
-    """What costs time in a script, sorted by position; the script need not be convertible.
+    """The places that cost time in a script, sorted by position; the script need not be convertible.
 
-    A finding names a transform only if a conversion of this script applies it and it removes the finding.
+    A finding names a transform only if a conversion of this script applies the transform, and this removes the finding.
 
     Raises:
         Unconvertible: the text is not Python, or is too large or too deeply nested.
@@ -41,7 +41,7 @@ def advise(code: str) -> tuple[Finding, ...]:
 
 
 def advise_together(script: Path, code: str, given: Sequence[Path]) -> tuple[Finding, ...]:
-    """The same for a script with files that it imports, as the one file that they make.
+    """The places that cost time in a script and in files that it imports, which are merged for this.
 
     Args:
         script: the script.
@@ -51,7 +51,7 @@ def advise_together(script: Path, code: str, given: Sequence[Path]) -> tuple[Fin
     Raises:
         OSError: one of the files cannot be read.
         SelectionError: one of them is not imported.
-        Unconvertible: as for `advise`; or the files do not make one.
+        Unconvertible: as for `advise`; or the files cannot be merged.
     """
     one = one_file(script, code, given)
     if one is None:
@@ -64,7 +64,7 @@ def advise_together(script: Path, code: str, given: Sequence[Path]) -> tuple[Fin
 
 
 def nothing_hot(code: str) -> Diagnostic | None:
-    """Why there is nothing to give advice on: no code of the script is hot. None if some is."""
+    """Why there is no advice on a script: none of its code is hot. None if some is."""
     code = code.removeprefix(pipeline.BYTE_ORDER_MARK)
     study = Study(code)
     if next(study.heats.hot_loops(), None) is not None:
@@ -76,13 +76,13 @@ def nothing_hot(code: str) -> Diagnostic | None:
 
 
 def learns_from_no_environment(code: str) -> bool:
-    """Whether a script calls no step() with an action: then it is not converted, unless another file does."""
+    """Whether a script never calls step() with an argument: then it is not converted, unless another file does so."""
     tree = Study(code.removeprefix(pipeline.BYTE_ORDER_MARK)).tree
     return not any(calls_method(n, "step") and n.args for n in tree.of(ast.Call))
 
 
 def stays_on_cpu(code: str) -> bool:
-    """Whether a script names no device, so that nothing in it waits for one, and no wait is reported."""
+    """Whether a script names no device: then nothing in it waits for one, and no waits are reported."""
     return not Study(code.removeprefix(pipeline.BYTE_ORDER_MARK)).uses_device
 
 
@@ -103,7 +103,7 @@ def _position(node: ast.AST) -> tuple[int, int]:
 
 
 def _checked(code: str, found: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """The findings, without transforms that do not rewrite them in this script."""
+    """The findings, naming only transforms that remove them in this script."""
     if not any(f.transform for f in found):
         return found
     conversion = pipeline.convert(code)
@@ -118,13 +118,13 @@ def _checked(code: str, found: tuple[Finding, ...]) -> tuple[Finding, ...]:
 
 
 def _removed(place: Place, transform: str | None, names: Sequence[str], places: Sequence[Sequence[Place]]) -> bool:
-    """Whether a transform, or one before it, removes a finding, which others may have written in another way.
+    """Whether a transform removes a finding, or an earlier one does, which may have rewritten the line.
 
     Args:
         place: the finding.
         transform: the transform.
         names: the transforms that applied.
-        places: the findings before and after each of them.
+        places: the findings before and after each of these transforms.
     """
     for name, before, after in zip(names, places, places[1:], strict=False) if transform in names else ():
         gone, new = ([p for p in a if p not in b and p[0] == place[0]] for a, b in ((before, after), (after, before)))
@@ -136,5 +136,5 @@ def _removed(place: Place, transform: str | None, names: Sequence[str], places: 
 
 
 def _finding_key(code: str, finding: Finding) -> Place:
-    """A key for a finding: the text of its line, which stays the same if a conversion leaves it alone."""
+    """A key for a finding: its code and the text of its line, which are the same in all states that keep the line."""
     return finding.code, code.splitlines()[finding.line - 1].strip()

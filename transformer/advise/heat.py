@@ -1,7 +1,7 @@
 """How often code runs: once per environment step or minibatch (hot), once per iteration, or rarely.
 
-Loops are recognised by what they step, as for a conversion, but need no particular order: a script that trains in one
-flat loop, or in functions and methods that call each other, has hot code too.
+Loops are recognised by what they step, as for a conversion, but they need no particular order. A script that trains in
+one flat loop, or in functions and methods that call each other, has hot code too.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Heat:
     line: int
     """The line of the loop."""
     function: str | None = None
-    """The function that contains the code, if the loop is around a call of it."""
+    """The function that contains the code, if the loop is around a call of this function."""
 
     @property
     def hot(self) -> bool:
-        """Whether the code runs once per environment step, per minibatch, or per iteration of a loop inside."""
+        """Whether the code runs once per environment step, per minibatch, or per iteration of an inner loop."""
         return self.role != "iteration"
 
     @property
@@ -64,7 +64,7 @@ class Heats:
         return self._known[node]
 
     def loops(self, node: ast.AST) -> list[Loop]:
-        """The loops in its own scope that evaluate `node` at every iteration, innermost first."""
+        """The loops in the scope of `node` that evaluate it at every iteration, innermost first."""
         return [x for x in self._tree.loops_around(node) if not (isinstance(x, ast.For) and self._heads(x, node))]
 
     def hot_loops(self) -> Iterator[tuple[Loop, Heat]]:
@@ -101,7 +101,7 @@ class Heats:
         return heats[0] if heats else called
 
     def _loop(self, loop: Loop) -> Heat | None:
-        """The heat of a loop's body, determined by the loop and its place."""
+        """The heat of a loop's body, judged by the loop and its place."""
         if loop in self._direct["environment"] and self._trains(loop):
             return Heat("environment", loop.lineno)
         if loop in self._direct["update"]:
@@ -149,7 +149,7 @@ class Heats:
 
     @cached_property
     def _ends(self) -> set[str]:
-        """Names for what an environment step returns after the reward, and for its elements in loops."""
+        """Names of the results of an environment step after the reward, and of their elements in loops."""
         found: set[str] = set()
         for step in self._roles.env_steps:
             stmt = self._tree.parents[step]
@@ -176,7 +176,7 @@ class Heats:
     @cached_property
     def _step_nodes(self) -> dict[str, list[ast.AST]]:
         optimizer: list[ast.AST] = list(self._roles.optimizer_steps)
-        if not optimizer:  # the optimizer is made elsewhere
+        if not optimizer:  # the optimizer is made in another file
             optimizer = [n for n in self._tree.of(ast.Call) if method(n) == "backward"]
         return {"environment": list(self._roles.env_steps), "update": optimizer}
 
@@ -238,7 +238,7 @@ class Heats:
 
     @cached_property
     def _stepping(self) -> dict[str, list[tuple[ast.AST, bool]]]:
-        """The nodes that step, and calls of functions that do; each with whether it steps once, not in a loop."""
+        """The nodes that step, and calls of functions that step, each with whether it steps once and not in a loop."""
         found: dict[str, list[tuple[ast.AST, bool]]] = {}
         for role, steps in self._step_nodes.items():
             nodes: dict[ast.AST, bool] = dict.fromkeys(steps, True)
@@ -266,7 +266,7 @@ class Heats:
 
     @cached_property
     def _holding(self) -> dict[str, set[Loop]]:
-        """Loops that step, in an inner loop or not."""
+        """Loops that step, directly or in an inner loop."""
         return {r: {x for n, _ in nodes for x in self.loops(n)} for r, nodes in self._stepping.items()}
 
     @cached_property
@@ -289,7 +289,7 @@ class Heats:
     def _heat_of_called(self) -> dict[Function, Heat]:
         """The functions that training calls, each with the heat of its hottest call."""
         found: dict[Function, Heat] = {}
-        self.__dict__["_heat_of_called"] = found  # grows below, where `of` reads it
+        self.__dict__["_heat_of_called"] = found  # `of` already reads it while it grows below
         grown = True
         while grown:
             grown = False

@@ -17,13 +17,13 @@ from transformer.values.device.waits import parts_of
 from transformer.values.tensors import Tensors, values
 
 TENSOR_METHODS = ARRAYS_LACK | attributes(method="asks")
-"""Methods that return a tensor and that arrays lack; `clone` exists only on tensors and generators."""
+"""Methods that return a tensor, and that arrays do not have; `clone` exists only on tensors and generators."""
 
 MAKERS = names("torch", made=("on host", "of host"))
 """Functions of torch that make a tensor on the host unless they are given a device."""
 
 HOST_ONLY = names("torch", made="of host", device=False)
-"""Those that do not accept a device."""
+"""Functions among these that do not accept a device."""
 
 
 class _View(Roles):
@@ -49,7 +49,7 @@ class _View(Roles):
 
     @cached_property
     def variant(self) -> frozenset[str]:
-        """Names that loops of the scope bind; advice is also given on scripts without a training loop."""
+        """Names that loops of the scope bind, because advice is also given on scripts without a training loop."""
         loops = [s for s in statements(self._scope.body) if isinstance(s, (ast.For, ast.While))]
         inner = (s for loop in loops for s in (loop, *statements(loop.body)))
         return frozenset(name for s in inner for name in access(s).binds)
@@ -65,7 +65,7 @@ class _View(Roles):
 
 
 class _Tensors(Tensors):
-    """Tensor or not, in any scope; `x.detach()` is always a tensor."""
+    """The analysis of tensors for any scope, in which `x.detach()` is always a tensor."""
 
     def _call_is_tensor(self, node: ast.Call, stmt: ast.stmt) -> bool:
         func = node.func
@@ -74,7 +74,7 @@ class _Tensors(Tensors):
         return super()._call_is_tensor(node, stmt)
 
     def _all_are_tensors(self, name: str, bindings: Iterable[ast.stmt | None]) -> bool:
-        """As for a conversion, but a name that may be unbound where it is read is assumed to be bound."""
+        """Unlike for a conversion, a name that may be unbound where it is read is assumed to be bound."""
         scope = self._roles.scope
         local = isinstance(scope, ast.Module) or name not in {a.arg for a in walk(scope.args) if isinstance(a, ast.arg)}
         return super()._all_are_tensors(name, (b for b in bindings if b is not None) if local else bindings)
@@ -148,7 +148,7 @@ class Study:
         return self._views[scope]
 
     def network(self, node: ast.expr) -> bool:
-        """Whether an expression is a network by name."""
+        """Whether an expression is the name of a network."""
         return isinstance(node, ast.Name) and node.id in self._view(node)[0].modules
 
     def tensor(self, node: ast.expr) -> bool:
@@ -160,13 +160,13 @@ class Study:
         return self._returns_tensors(node) or self._has_gradients(node)
 
     def _has_gradients(self, node: ast.expr) -> bool:
-        """Whether a name is a tensor as `backward()` is called of what it was assigned."""
+        """Whether a name is a tensor because `backward()` is called on the same value."""
         passes = (receiver(c) for c in self.calls if method(c) == "backward")
         names = [n for n in passes if isinstance(node, ast.Name) and isinstance(n, ast.Name) and n.id == node.id]
         return any(self.bindings(n) == self.bindings(node) != () for n in names)  # type: ignore[arg-type]
 
     def _returns_tensors(self, node: ast.expr) -> bool:
-        """Whether an expression is what functions of the file return: a tensor each, or None."""
+        """Whether an expression is the result of functions of the file that all return a tensor, or None."""
         calls: list[ast.expr] = [node]
         if isinstance(node, ast.Name):
             calls = [value for stmt in self.bindings(node) for value in values(stmt, node.id)]
@@ -175,14 +175,14 @@ class Study:
 
     def _returns_tensor(self, function: Function) -> bool:
         if function not in self._returns:
-            self._returns[function] = False  # of one that calls itself nothing is known
+            self._returns[function] = False  # the answer for a function that calls itself
             given = (n.value for n in self.returns(function))
             found = [v for v in given if v is not None and not (isinstance(v, ast.Constant) and v.value is None)]
             self._returns[function] = bool(found) and all(map(self.tensor, found))
         return self._returns[function]
 
     def returns(self, function: Function) -> list[ast.Return]:
-        """The statements by which a function itself returns."""
+        """The return statements of a function, without those of inner functions."""
         return [n for n in walk(function) if isinstance(n, ast.Return) and self.tree.scope_of(n) is function]
 
     def _bound_inside(self, node: ast.expr) -> bool:
@@ -199,12 +199,12 @@ class Study:
         return False
 
     def bindings(self, name: ast.Name) -> tuple[ast.stmt, ...]:
-        """The statements whose assignment to a name may reach it; empty if one of them is not known."""
+        """The assignments that may reach a read of a name; empty if one of them is not known."""
         found = list(self._view(name)[1].bindings(name.id, self.tree.statement(name)))
         return tuple(b for b in found if b is not None) if None not in found else ()
 
     def reaches(self, binding: ast.stmt, name: ast.Name) -> bool:
-        """Whether the value that a statement assigned to a name may be read here."""
+        """Whether a read of a name may get the value that a statement assigned to it."""
         return binding in self._view(name)[1].bindings(name.id, self.tree.statement(name))
 
     def on_host(self, node: ast.expr, seen: frozenset[ast.stmt] = frozenset()) -> bool:
@@ -258,7 +258,7 @@ class Study:
         return any(isinstance(p, ast.Name) and p.id in bound and self.for_environment(p) for p in parts)
 
     def _is_action(self, stmt: ast.Return, node: ast.expr) -> bool:
-        """Whether what a function returns here, or the part of it that holds `node`, is an action to its callers."""
+        """Whether callers use the result returned here, or the part of it that contains `node`, as an action."""
         function = self.tree.scope_of(stmt)
         if stmt.value is None or not isinstance(function, FUNCTIONS) or function in self._asked:
             return False
@@ -271,7 +271,7 @@ class Study:
             self._asked.discard(function)
 
     def _takes_action(self, call: ast.Call, place: int, parts: int) -> bool:
-        """Whether one of the parts that a call returns goes to the environment."""
+        """Whether the part of a call's result at index `place` of `parts` is passed to the environment."""
         stmt = self.tree.parents[call]
         target = stmt.targets[0] if isinstance(stmt, ast.Assign) else None
         if parts > 1 and isinstance(target, ast.Tuple) and len(target.elts) == parts:
@@ -303,7 +303,7 @@ class Study:
 
 
 def keyword(call: ast.Call, name: str) -> object:
-    """The literal that a call passes for a keyword; None if it passes none."""
+    """The constant that a call passes for a keyword; None if it passes none."""
     for k in call.keywords:
         if k.arg == name and isinstance(k.value, ast.Constant):
             value: object = k.value.value

@@ -1,4 +1,4 @@
-"""The rules, in the order of their codes: LA0.. waits, LA1.. transfers, LA2.. Python and numpy, LA3.. torch."""
+"""The rules, in the order of their codes: LA0xx waits, LA1xx transfers, LA2xx Python and numpy, LA3xx torch."""
 
 from transformer.advise.base import Rule
 from transformer.advise.rules import (

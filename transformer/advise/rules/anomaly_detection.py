@@ -11,7 +11,7 @@ from transformer.facts.libraries import library_does
 
 
 def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
-    """Places where a literal turns it on."""
+    """Calls that always turn it on, not ones that depend on a variable."""
     for call in study.calls:
         off = bool(call.args) and isinstance(call.args[0], ast.Constant) and call.args[0].value is False
         fixed = not call.args or isinstance(call.args[0], ast.Constant)

@@ -1,4 +1,4 @@
-"""Stored steps that are put together one by one at each update: `Step(*zip(*steps))`."""
+"""Minibatches that are assembled step by step at each update: `Step(*zip(*steps))`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from transformer.advise.study import Study
 
 
 def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
-    """Calls of zip() that turn a list of steps into lists of their parts, in hot code that draws the steps."""
+    """Calls of zip() in hot code that turn a list of steps into lists of their parts."""
     for call, heat in study.hot_calls():
         if (
             study.tree.names.builtin(call.func) == "zip"

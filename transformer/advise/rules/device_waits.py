@@ -16,7 +16,7 @@ CALLS = {
 
 
 def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
-    """Such calls in hot loops."""
+    """Such calls in hot code."""
     for call, heat in study.hot_calls():
         name = study.qualified(call.func)
         if name in CALLS:

@@ -27,7 +27,7 @@ def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
 
 
 def _elements(loop: ast.For) -> Iterator[tuple[ast.expr, str | None]]:
-    """What is iterated over, and the name of its elements."""
+    """The sequences that a loop iterates over, each with the name of its elements."""
     called = loop.iter.func.id if isinstance(loop.iter, ast.Call) and isinstance(loop.iter.func, ast.Name) else None
     if called not in ("enumerate", "zip"):
         yield loop.iter, _element_name(loop.target)
@@ -47,7 +47,7 @@ def _is_split(node: ast.expr) -> bool:
 
 
 def _is_read(loop: ast.For, name: str) -> bool:
-    """Whether the value under a name is read on the host in the loop."""
+    """Whether the loop reads the value of a name on the host."""
     for node in walk(loop):
         if isinstance(node, (ast.If, ast.IfExp, ast.While)):
             if any(isinstance(n, ast.Name) and n.id == name for n in walk(node.test)):

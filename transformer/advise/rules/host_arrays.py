@@ -20,7 +20,7 @@ def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
         if not isinstance(made, ast.Call) or len(made.args) != 1 or isinstance(made.args[0], ast.Constant):
             continue
         if call.args and (study.qualified(call.args[0]).startswith("torch.") or study.text(call.args[0]) == '"cpu"'):
-            continue  # a dtype, or nothing to wait for
+            continue  # a cast, or a transfer that does not wait
         how = study.qualified(made.func)
         transform = "transfers" if heat.role == "environment" and not made.keywords and len(call.args) == 1 else None
         if how in OF_HOST:

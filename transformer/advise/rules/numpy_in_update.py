@@ -9,7 +9,7 @@ from transformer.advise.base import Example, Rule
 from transformer.advise.study import Study
 
 HARMLESS = frozenset("array asarray finfo iinfo dtype prod random".split())
-"""The first two are reported as copies, if they are; the others touch no values of the update."""
+"""Functions that are not reported: the first two are reported as copies, the others touch no values of the update."""
 
 
 def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:

@@ -17,8 +17,7 @@ from transformer.values.effects.world import World
 def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
     """Calls of networks at each environment step whose results have a graph that no loss needs.
 
-    An update in a loop of its own that calls a network computes its losses from that, so only losses elsewhere may need
-    the graph.
+    An update in a loop of its own calls networks itself to compute its losses. So only other losses may need the graph.
     """
     calls = [(c, heat) for c, heat in study.hot_calls() if not _inside_network(study, c)]
     if not {"environment", "update"} <= {heat.role for _, heat in calls}:
@@ -42,7 +41,7 @@ def _calls_network(world: World, call: ast.Call) -> bool:
 
 
 def _inside_network(study: Study, call: ast.Call) -> bool:
-    """Whether a call is inside a network's class: the call of the network itself is found."""
+    """Whether a call is inside a network's class; only the call of the whole network is reported."""
     classes = (n for n in study.tree.ancestors(call) if isinstance(n, ast.ClassDef))
     return any(is_network(study.tree, cls) for cls in classes)
 

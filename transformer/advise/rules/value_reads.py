@@ -21,13 +21,13 @@ def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
             read = call.args[0]
         if read is not None and study.tensor(read) and not (_feeds_loop(study, call) or study.for_environment(call)):
             transform = "deferred-sync" if heat.role == "update" else None
-            if method(read) == "exp":  # of a learned temperature's logarithm
+            if method(read) == "exp":  # the exponential of a learned temperature's logarithm
                 transform = "tensor-temperature"
             yield call, f"{study.text(call)} waits for the device {heat.where}", transform
 
 
 def _feeds_loop(study: Study, call: ast.Call) -> bool:
-    """Whether a loop iterates over the values: one read instead of one per element."""
+    """Whether a loop iterates over the values, which reads them at once instead of one by one."""
     outer = study.tree.parents[call]
     if isinstance(outer, ast.Call):  # enumerate, zip
         outer = study.tree.parents[outer]

@@ -1,4 +1,4 @@
-"""Operations whose result's size depends on values."""
+"""Operations whose results have a size that depends on values."""
 
 from __future__ import annotations
 
