@@ -1,4 +1,4 @@
-"""Run a script's conversion, which is kept in a private cache, as if it were the original."""
+"""Run a script's conversion as if it were the original; conversions are kept in a private cache."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 class Handover(BaseException):
     """Ends a command and hands the process over to a script.
 
-    The script is started outside click, which would otherwise handle the script's Ctrl-C and end of input itself.
+    The script is started outside click, because click would handle Ctrl-C and the end of input itself.
     """
 
     def __init__(self, start: Callable[[], None]) -> None:

@@ -1,7 +1,7 @@
 """The cache of conversions: a private folder with one entry for each script, version and set of options.
 
-Files in it are executed, so they must not be another user's work: nothing is read before every folder on the path was
-checked to be writable by nobody else.
+Files in the cache are executed, so nobody else may write them: before anything is read, every folder on the path is
+checked.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from typing import Any, NamedTuple
 from transformer.run.harness.program import SUMS, Damaged, Facts, Program, checked, facts_file, files_of
 
 KEPT_DAYS = 90
-"""An entry that was not used for this long is removed."""
+"""Entries that were not used for this many days are removed."""
 KEPT_BYTES = 100_000_000
 """If all entries together exceed this size, the least recently used are removed."""
 _NEW = "new-"
-"""The prefix of folders that are being written, or were put aside."""
+"""The name prefix of folders that are being written, or were put aside."""
 _KEY = re.compile("[0-9a-f]{32}")
 _OURS = re.compile(rf"{_KEY.pattern}(\.jsonl)?|{_NEW}.*")
 _PACKAGE = Path(__file__).parent.parent
@@ -42,22 +42,22 @@ class NotPrivate(Exception):
 
 
 def default_folder() -> Path:
-    """The user's cache folder by the XDG specification, which says that relative paths are ignored."""
+    """The user's cache folder according to the XDG specification, by which relative paths are ignored."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "lean-convert"  # noqa: PTH117
 
 
 def key_of(source: bytes, name: str, options: Mapping[str, Any], others: Mapping[str, bytes] = NO_OTHERS) -> str:
-    """The name of an entry: a digest of the script's content and name, the options, and the converter.
+    """The name of an entry: a digest of the script's content and name, the options, the converter, and `others`.
 
-    Of `others`, too, the files that the conversion depends on beside the script, where some were given with it.
+    `others` are the other files that the conversion depends on, if files were given with the script.
 
     The converter is identified by the sizes and times of its files, which change with a new version or an edit.
     """
     parts = [hashlib.sha256(source).hexdigest(), name, options, sys.version, sorted(_files(_PACKAGE))]
     if others:
         parts.append({file: hashlib.sha256(data).hexdigest() for file, data in others.items()})
-    beside = _PACKAGE.parent / "templates"  # their place in a checkout
+    beside = _PACKAGE.parent / "templates"  # the place of the templates in a checkout
     if not (_PACKAGE / "templates").is_dir():
         parts.append(sorted(_files(beside)))
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
@@ -75,11 +75,11 @@ def _files(folder: Path) -> Iterator[tuple[str, int, int]]:
 
 @dataclass(frozen=True)
 class Cache:
-    """The folder; made by :func:`open_cache` and :func:`open_temporary`."""
+    """The folder of the cache; make it with :func:`open_cache` or :func:`open_temporary`."""
 
     folder: Path
     temporary: bool = False
-    """Whether it is for a single run, because the user's own cannot be used."""
+    """Whether this cache is for a single run, because the user's own cannot be used."""
 
     def find(self, key: str, name: str) -> Program | None:
         """The conversion of the script `name` under a key; None if there is none.
@@ -87,8 +87,8 @@ class Cache:
         The entry is in use until this process ends, so no other process removes it.
 
         Raises:
-            NotPrivate: it is, or could be, another user's.
-            Damaged: it is not what was written, or cannot be read.
+            NotPrivate: another user owns the entry, or could have written it.
+            Damaged: the entry is not what was written, or cannot be read.
         """
         lock = _lock(self.folder / key)
         try:
@@ -116,12 +116,12 @@ class Cache:
             raise Damaged(f"{error.filename or text.parent} cannot be read: {error.strerror or error}") from error
 
     def put(self, key: str, name: str, source: bytes, facts: Facts) -> None:
-        """Store a conversion atomically; if another process was faster, keep that one's.
+        """Store a conversion atomically; if another process was faster, keep its entry.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the entry cannot be written.
         """
-        import shutil  # not needed on a cache hit, which should be fast
+        import shutil  # imported here to keep cache hits fast
         import tempfile
 
         scratch = Path(tempfile.mkdtemp(prefix=_NEW, dir=self.folder))
@@ -150,7 +150,7 @@ class Cache:
             return False
 
     def _remove_old(self, new: str) -> None:
-        """Remove entries that were not used for long, then the least recently used ones until the rest fits."""
+        """Remove entries that were not used for long, and the least recently used ones until the rest fits."""
         now, room = time.time(), KEPT_BYTES
         for entry in sorted(self._entries(), key=lambda entry: entry.used, reverse=True):
             room -= entry.size
@@ -162,7 +162,7 @@ class Cache:
         """All entries of the cache in the folder."""
         for path in self.folder.iterdir():
             if _OURS.fullmatch(path.name):
-                with suppress(FileNotFoundError):  # removed by another process
+                with suppress(FileNotFoundError):  # another process has removed it
                     status = path.lstat()
                     inside = path.iterdir() if stat.S_ISDIR(status.st_mode) else [path]
                     yield _Entry(path, status.st_mtime, sum(file.lstat().st_size for file in inside))
@@ -192,9 +192,9 @@ class Cache:
 class _Entry(NamedTuple):
     path: Path
     used: float
-    """When it was used last, in seconds."""
+    """The time of the last use, in seconds since the epoch."""
     size: int
-    """Bytes."""
+    """The size in bytes."""
 
 
 @dataclass
@@ -203,7 +203,7 @@ class Cleaned:
 
     conversions: int = 0
     size: int = 0
-    """Bytes."""
+    """The size in bytes."""
     in_use: int = 0
     """The number of entries that stay because they are in use."""
 
@@ -212,16 +212,16 @@ def open_cache(folder: Path | None = None) -> Cache:
     """The cache in `folder` (default: :func:`default_folder`), which is created if missing.
 
     Raises:
-        NotPrivate: another user owns it or a folder above it, or may write there.
-        OSError: it cannot be created.
+        NotPrivate: another user owns the folder or one above it, or may write there.
+        OSError: the folder cannot be created.
     """
     try:
         folder = folder or default_folder()
-    except RuntimeError as error:  # no home
+    except RuntimeError as error:  # there is no home directory
         raise OSError(str(error)) from error
     for missing in reversed([p for p in (folder, *folder.parents) if not p.exists()]):
         missing.mkdir(mode=0o700, exist_ok=True)
-    folder = folder.resolve()  # from here on no link is followed, because somebody might change it
+    folder = folder.resolve()  # from here on no link is followed, because somebody might change one
     for above in (folder, *folder.parents):
         _check_private(above, above.lstat(), sticky_is_fine=above != folder)
     if folder.stat().st_mode & 0o077:
@@ -244,10 +244,10 @@ def open_temporary() -> Cache:
 
 
 def _check_private(path: Path, status: os.stat_result, *, sticky_is_fine: bool = False) -> None:
-    """Make sure that nobody but the user and root could have written there.
+    """Check that nobody but the user and root could have written to a path.
 
     Raises:
-        NotPrivate: somebody could.
+        NotPrivate: somebody else could.
     """
     me = os.getuid()
     elsewhere = "set XDG_CACHE_HOME to a private folder"
@@ -255,13 +255,13 @@ def _check_private(path: Path, status: os.stat_result, *, sticky_is_fine: bool =
         raise NotPrivate(f"{path} is a link: remove it, or {elsewhere}")
     if status.st_uid not in (me, 0):
         raise NotPrivate(f"{path} belongs to another user (number {status.st_uid}, you are {me}): {elsewhere}")
-    # In a sticky folder such as /tmp, others may add files, but not replace those of others
+    # In a sticky folder such as /tmp, users may add files, but not replace those of others
     if status.st_mode & _OTHERS_WRITE and not (sticky_is_fine and status.st_mode & stat.S_ISVTX):
         raise NotPrivate(f"other users may write to {path}: `chmod go-w {path}`, or {elsewhere}")
 
 
 def _read_file(file: Path) -> bytes:
-    # Do not block if it is a pipe
+    # Do not block if the file is a pipe
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     try:
         handle = os.open(file, flags)
@@ -320,7 +320,7 @@ def _remove(entry: Path) -> bool:
     except OSError:
         return not os.path.lexists(entry)
     try:
-        with suppress(OSError):  # without locks nobody can know whether it is in use
+        with suppress(OSError):  # without locks, nobody knows whether the entry is in use
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

@@ -1,4 +1,4 @@
-"""Execute a script's first imports while it is being converted: they come first anyway, and take longer."""
+"""Execute a script's first imports while it is being converted: they run first anyway, and take longer."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def leading_imports(source: bytes) -> Iterator[Import]:
 
 
 def import_ahead(source: bytes, file: str, folder: str) -> list[str]:
-    """Execute these imports in order, as long as they are of installed packages; returns those executed.
+    """Execute the leading imports in order, as long as they import installed packages; returns those executed.
 
-    Stops at a module in the script's own `folder`: no code of the user's is executed before it is known that there is a
-    conversion. An import that fails is left to the script, to fail there.
+    Stops at a module in the script's own `folder`: none of the user's code runs before the script is known to be
+    convertible. Also stops at an import that fails, which then fails in the script.
     """
     done = []
     for stmt in leading_imports(source):
@@ -50,4 +50,4 @@ def too_early(done: list[str], converted: bytes) -> bool:
 
 def _is_local(name: str, folder: str) -> bool:
     found = PathFinder.find_spec(name.partition(".")[0], [folder])
-    return found is not None and found.origin is not None  # an installed package precedes a folder without one
+    return found is not None and found.origin is not None  # a folder without __init__.py is found after packages

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from transformer.conversion.settings import Settings
 
 TAKEN = {"fused-envs": "fused environments"}
-"""Transforms that other commands apply only on request, because they lengthen the script, and their names in `run`."""
+"""Transforms that other commands apply only on request, because they lengthen the script, with names for messages."""
 _DEVICES = Path("/dev")
 _OFF = frozenset("false no off n f 0".split())
 
 
 def with_all_that_pays(settings: Settings) -> Settings:
-    """The settings, with transforms added that gain speed without changing bits, unless the user has chosen."""
+    """The settings, plus the transforms that gain speed without changing bits, unless the user has chosen some."""
     wanted = settings.fuse_envs is None and settings.select is None
     return replace(settings, fuse_envs=True) if wanted else settings
 
@@ -32,17 +32,17 @@ def choose(options: Mapping[str, str], args: Sequence[str], *, cuda: bool) -> li
     Args:
         options: the flags of the script, with their spelling.
         args: the script's arguments.
-        cuda: whether there is a device for CUDA.
+        cuda: whether there is a CUDA device.
     """
     wanted = ["compile", "cudagraphs"] if cuda and not _on_cpu(args) else ["compile"]
     return [options[flag] for flag in wanted if flag in options and options[flag] not in args]
 
 
 def has_cuda() -> bool:
-    """Whether torch will find a CUDA device, found without importing torch, which is left to the script."""
+    """Whether torch will find a CUDA device, determined without importing torch."""
     if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
         return False
-    if not (any(_DEVICES.glob("nvidia[0-9]*")) or (_DEVICES / "dxg").exists()):  # the latter in WSL
+    if not (any(_DEVICES.glob("nvidia[0-9]*")) or (_DEVICES / "dxg").exists()):  # dxg is WSL's
         return False
     torch = find_spec("torch")
     version = Path(torch.origin).with_name("version.py") if torch is not None and torch.origin else None
@@ -50,7 +50,7 @@ def has_cuda() -> bool:
 
 
 def _on_cpu(args: Sequence[str]) -> bool:
-    """Whether a script's arguments turn the GPU off, judged by the usual names of such arguments."""
+    """Whether a script's arguments turn off the GPU, judged by the usual names of such arguments."""
     words = " ".join(args).lower().replace("=", " ").split()
     off = any(a == "--cuda" and b in _OFF for a, b in pairwise(words))
     return off or "--no-cuda" in words or "cpu" in words

@@ -1,4 +1,4 @@
-"""Whether compiling pays, judged by the warm-up times and speeds of a script's earlier runs."""
+"""Whether compiling pays off, judged by the warm-up times and speeds of a script's earlier runs."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _NO_MATTER = ("seed", "total", "exp-name", "track", "wandb", "num-iterations", "
 
 @dataclass(frozen=True)
 class Circumstances:
-    """What the pace of a run depends on besides the script."""
+    """Everything that the pace of a run depends on besides the script."""
 
     flags: tuple[str, ...]
     args: tuple[str, ...]
     machine: str
     taken: tuple[str, ...] = ()
-    """What makes the conversion faster besides its flags."""
+    """What makes the conversion faster besides its flags, in words."""
 
     @staticmethod
     def of(flags: Sequence[str], args: Sequence[str], taken: Sequence[str], *, cuda: bool) -> Circumstances:
@@ -38,7 +38,7 @@ def _private(file: str, flags: int) -> int:
 
 
 def _that_matter(args: Sequence[str]) -> list[str]:
-    """The arguments without the options, and their values, that do not affect the pace."""
+    """The arguments, without options that do not affect the pace, and without their values."""
     kept, dropping = [], False
     for arg in args:
         if arg.startswith("-"):
@@ -58,11 +58,11 @@ class History:
     def add(self, circumstances: Circumstances, measured: Measured) -> None:
         """Record a run."""
         line = json.dumps({"circumstances": asdict(circumstances), "measured": asdict(measured), "time": time.time()})
-        with open(self._file, "a", encoding="utf-8", opener=_private) as stream:  # a single write: others may write too
+        with open(self._file, "a", encoding="utf-8", opener=_private) as stream:  # written at once, as others write too
             stream.write(line + "\n")
 
     def latest(self, circumstances: Circumstances) -> Measured | None:
-        """The last run in these circumstances."""
+        """The measurement of the last run in these circumstances; None if there was none."""
         try:
             lines = self._file.read_text(encoding="utf-8").splitlines()
         except OSError:
@@ -78,10 +78,10 @@ class History:
         return None
 
     def fastest(self, option: str, circumstances: Circumstances) -> str | None:
-        """The value of an option, here the number of worker processes, with which earlier runs were fastest.
+        """The value of an option (the number of worker processes) with which earlier runs were fastest.
 
-        None if fewer than two values were tried, or the fastest is the default. Only runs that differ in nothing else
-        are compared.
+        None if fewer than two values were tried, or if the default was the fastest. Only runs that differ in nothing
+        else are compared.
         """
         try:
             lines = self._file.read_text(encoding="utf-8").splitlines()
@@ -100,7 +100,7 @@ class History:
 
 
 def without_option(args: Sequence[str], option: str) -> tuple[list[str], str | None]:
-    """Arguments without an option that takes a value, in either spelling, and that value; None if it is not there."""
+    """Arguments without an option that takes a value, in either spelling, and the value; None if it is not given."""
     kept, value, words = list[str](), None, iter(args)
     for word in words:
         if word == option:
@@ -113,12 +113,12 @@ def without_option(args: Sequence[str], option: str) -> tuple[list[str], str | N
 
 
 def too_short(args: Sequence[str], compiled: Measured | None, eager: Measured | None) -> str | None:
-    """Why a run trains without compiling, namely because it then finishes sooner. None if that is not known.
+    """Why a run should train without compiling: it would finish sooner. None if this is not known.
 
     Args:
         args: the script's arguments, one of which may give the number of steps.
         compiled: the measurement of an earlier run with the flags that suit this machine.
-        eager: that of a run without them.
+        eager: the measurement of an earlier run without them.
     """
     total = _total_steps(args)
     if total is None or compiled is None or eager is None or not compiled.steps or not eager.steps:
@@ -133,7 +133,7 @@ def too_short(args: Sequence[str], compiled: Measured | None, eager: Measured | 
 
 
 def _total_steps(args: Sequence[str]) -> int | None:
-    """The value of the last of the options such as --total-timesteps."""
+    """The value of the last option such as --total-timesteps."""
     found = None
     for option, following in zip(args, [*args[1:], ""], strict=False):
         name, equals, value = option.partition("=")
@@ -144,12 +144,12 @@ def _total_steps(args: Sequence[str]) -> int | None:
 
 
 def before(iterations: int | None, compiled: Measured | None, eager: Measured | None) -> str:
-    """The message before training about whether compiling pays.
+    """The message, before training, about whether compiling pays off.
 
     Args:
         iterations: the number of iterations of the training loop; None if not known.
         compiled: the measurement of an earlier run with the same flags.
-        eager: that of a run without them.
+        eager: the measurement of an earlier run without them.
     """
     if compiled is None:
         return "torch compiles now, usually for about half a minute"
@@ -172,7 +172,7 @@ def before(iterations: int | None, compiled: Measured | None, eager: Measured | 
 
 
 def warmed(found: Warm) -> str:
-    """The message after compiling, which explains why the script's own rates, which include it, look slow."""
+    """The message after compiling; it explains why rates that the script prints look slow: they include compiling."""
     what = "steps" if found.steps else "iterations"
     speed = f"{found.per_second:,.0f}" if found.per_second >= 10 else f"{found.per_second:.2g}"
     rate = f"{speed} {what} per second from then on (a rate that the script prints counts both)"
@@ -181,12 +181,12 @@ def warmed(found: Warm) -> str:
 
 
 CLEARLY = 1.15
-"""What two runs must differ by to be told apart: single runs on a machine that does other things vary by a tenth."""
+"""The factor by which two runs must differ to count as different: single runs on a busy machine vary by a tenth."""
 
 
 def after(measured: Measured, eager: Measured | None) -> str:
     """The message after a run with compiling."""
-    iterations = measured.iterations + 1  # the last one's end is not seen
+    iterations = measured.iterations + 1  # the end of the last one is not recorded
     took = measured.warmup + iterations * measured.per_iteration
     done = (
         f"{_amount(iterations, measured.steps)} in {_seconds(took)}; starting and compiling cost "
@@ -202,7 +202,7 @@ def after(measured: Measured, eager: Measured | None) -> str:
 
 
 def beside(taken: Sequence[str], measured: Measured, without: Measured | None) -> str:
-    """What was used besides the flags, and what it gained; "" if nothing was.
+    """The message about what was used besides the flags, and what it gained; "" if nothing was used.
 
     Args:
         taken: what was used.
@@ -218,7 +218,7 @@ def beside(taken: Sequence[str], measured: Measured, without: Measured | None) -
 
 
 TIMED = 3.0
-"""The seconds of training without which no speed is told."""
+"""The minimum number of seconds of training for which a speed is reported."""
 
 
 def _speed(measured: Measured) -> str:

@@ -1,4 +1,4 @@
-"""The stored facts about a conversion: its bytes, the origins of its lines, its flags, its training loop."""
+"""The stored facts about a conversion: the origins of its lines, its flags, its training loop."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def facts_of(conversion: Conversion) -> Facts:
 
 
 def _origin(origins: Sequence[Origin], source: str, line: int) -> Origin | None:
-    """The origin, in the original, of a line or of the statement that it is a part of."""
+    """The origin, in the original, of a line, or else of the statement that it is part of."""
     statement = (origins[i] for i in (line, *outline(source).unit_range(line)))
     return next((origin for origin in statement if origin.original), None)
 
@@ -63,5 +63,5 @@ def _step_counter(original: str) -> str | None:
     """The variable that counts environment steps; a conversion does not rename it."""
     try:
         return Roles(Tree(original), History(original=original)).step_counter
-    except Unconvertible:  # its phases are not yet gathered into one loop
+    except Unconvertible:  # the original's phases may not be in one loop
         return None

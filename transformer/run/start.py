@@ -21,7 +21,7 @@ from transformer.run.harness.program import Damaged, Program
 from transformer.run.payoff import Circumstances, History, after, before, beside, too_short, warmed, without_option
 
 FILLED = "LEAN_CONVERT_FILLED"
-"""The environment variable with the temporary cache, for a process that is restarted."""
+"""The environment variable with the temporary cache's folder, for a process that restarts itself."""
 ANOTHER_ORDER = (
     "torch draws the permutations of minibatches, not numpy: with the same seed, the run differs from the original "
     "from the first minibatch on; --ignore shuffle --eager prints what the original prints"
@@ -32,14 +32,14 @@ class Aside:
     """Work in a child process that ends with this process."""
 
     def __init__(self, work: Callable[[Callable[[str], None]], int]) -> None:
-        """Start the work, which returns the exit code and may send a message to this process through its argument.
+        """Start the work, which returns the exit code; by its argument it may send a message to this process.
 
-        The child is forked: it need not start a new interpreter, and the modules it loads for converting stay out of
-        the training process.
+        The child is forked. So no new interpreter has to start, and the modules that the child loads for converting
+        stay out of the training process.
         """
         self._code: int | None = None
         self.said = ""
-        """The message that the work has sent, once it has ended."""
+        """The message that the work has sent; set when the work has ended."""
         sys.stdout.flush()
         sys.stderr.flush()
         self._ear, mouth = os.pipe()
@@ -48,7 +48,7 @@ class Aside:
             code = 1
             try:
                 code = work(lambda said: _say(mouth, said))
-            except KeyboardInterrupt:  # the parent gets it too
+            except KeyboardInterrupt:  # the parent gets one too
                 pass
             except BaseException:
                 import traceback
@@ -73,7 +73,7 @@ class Aside:
         os.kill(os.getpid(), number)
 
     def wait(self) -> int:
-        """Wait for its end; returns its exit code, or 128 plus the signal's number if a signal ended it."""
+        """Wait for the work to end; returns its exit code, or 128 plus the number of the signal that ended it."""
         if self._code is None:
             with os.fdopen(self._ear, encoding="utf-8") as ear:
                 self.said = ear.read()
@@ -99,7 +99,7 @@ class Job:
     script: str
     """The file as the user named it."""
     source: bytes
-    """Its content."""
+    """The content of the file."""
     args: tuple[str, ...]
     """The script's arguments."""
     cache: Cache
@@ -107,7 +107,7 @@ class Job:
     """The arguments of `convert`, from the project's settings."""
     key: str
     together: tuple[Path, ...] = ()
-    """Files that the script imports, which are converted with it."""
+    """Files that the script imports, to be converted with it."""
     flags: tuple[str, ...] | None = None
     """Flags for the converted script; None chooses those that suit this machine."""
     or_eager: bool = False
@@ -121,7 +121,7 @@ class Job:
         return Path(self.script).name
 
     def find(self) -> Program | None:
-        """The conversion, if the cache has it undamaged."""
+        """The conversion; None if the cache does not have it undamaged."""
         try:
             return self.cache.find(self.key, self.name)
         except Damaged as damage:
@@ -130,7 +130,7 @@ class Job:
             return None
 
     def where_it_is(self, converting: Aside) -> Job:
-        """The same job, with the cache that holds the conversion."""
+        """The same job, with the cache that has the conversion."""
         return replace(self, cache=temporary(Path(converting.said))) if converting.said else self
 
     def tell(self, message: str) -> None:
@@ -141,14 +141,14 @@ class Job:
 
 
 def temporary(folder: Path) -> Cache:
-    """A cache for this process alone, which ends with it."""
+    """A cache for this process alone, which is removed when the process ends."""
     cache, process = Cache(folder, temporary=True), os.getpid()
 
     def remove() -> None:
-        if os.getpid() == process:  # not in a child of the script
+        if os.getpid() == process:  # not in a child process of the script
             cache.remove()
 
-    atexit.register(remove)  # registered before the script's own handlers, which therefore run first
+    atexit.register(remove)  # the script's own handlers are registered later, and so run first
     return cache
 
 
@@ -168,7 +168,7 @@ def start(job: Job, converting: Aside | None, started: float) -> None:
     early = [] if converting is None else import_ahead(job.source, job.script, sys.path[0])
     waiting = time.perf_counter()
     code = 0 if converting is None else converting.wait()
-    started += time.perf_counter() - waiting  # later runs do not wait for a conversion
+    started += time.perf_counter() - waiting  # do not count the wait, which later runs do not have
     if converting is not None:
         job = job.where_it_is(converting)
     program = job.find()
@@ -180,7 +180,7 @@ def start(job: Job, converting: Aside | None, started: float) -> None:
         job.tell(f"{job.script} runs unconverted")
         execute(Program(Path(absolute(job.script)), job.source), None)
         return
-    if too_early(early, program.source):  # once more, with the cache filled
+    if too_early(early, program.source):  # restart the process, with the cache filled
         if job.cache.temporary:
             os.environ[FILLED] = str(job.cache.folder)
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
@@ -226,7 +226,7 @@ def _train(job: Job, program: Program, started: float) -> None:
 
 
 def _workers(job: Job, program: Program, history: History, circumstances: Circumstances) -> list[str]:
-    """The option for worker processes, if the script has it, it was not given, and earlier runs suggest a number."""
+    """The option for worker processes and a number that earlier runs suggest; empty if the user has chosen."""
     option = program.facts.options.get("env_workers")
     if option is None or job.flags is not None or without_option(job.args, option)[1] is not None:
         return []
@@ -248,6 +248,6 @@ def _conclude(
 
 
 def _forget_the_package() -> None:
-    """Let the script import its own module of this package's name, if it has one. Loaded code keeps working."""
+    """Let the script import a module of its own that has this package's name. Code that is loaded still works."""
     for name in [n for n in sys.modules if n.partition(".")[0] == "transformer"]:
         del sys.modules[name]

@@ -18,12 +18,12 @@ from .program import SUMS, Damaged, Program, checked, facts_file
 from .traces import Traces, install
 
 VARIABLE = "LEAN_CONVERT_RUN"
-"""The environment variable that tells spawned processes their script and the text to import."""
+"""The environment variable that tells spawned processes the script and the text to import."""
 SPAWNED = Path(__file__).with_name("spawned.py")
 
 
 def become(script: str, args: Sequence[str]) -> None:
-    """Set what `python script args...` sets before it reads the script."""
+    """Set everything that `python script args...` sets before it reads the script."""
     sys.argv = [script, *args]
     if not getattr(sys.flags, "safe_path", False):
         sys.path[0] = os.path.dirname(os.path.realpath(script))  # noqa: PTH120
@@ -61,7 +61,7 @@ def execute(program: Program, pace: Pace | None) -> None:
 def become_spawned() -> tuple[Any, str]:
     """Set up a spawned process; returns the code to execute as its main module, and the script's file."""
     file, text = json.loads(os.environ[VARIABLE])
-    sys.argv[0] = file  # where runpy has put the file that it was told to run
+    sys.argv[0] = file  # runpy has put the file that it runs there
     path = Path(text)
     try:
         program = checked(path, *(f.read_bytes() for f in (path, facts_file(path), path.with_name(SUMS))))
@@ -81,7 +81,7 @@ def _stand_in(program: Program, file: str) -> None:
     """Make linecache and the like return this text for the file."""
     try:
         original = Path(file).read_bytes()
-    except OSError:  # gone since; what is executed is at hand
+    except OSError:  # the original was removed meanwhile; the text to execute is in memory
         original = b""
     install(Traces(program, file, original))
     # inspect searches for a class's text in its module's `__file__`, with the line numbers of the executed code

@@ -1,4 +1,4 @@
-"""Records when each iteration of the training loop began, and the number of environment steps before it."""
+"""Records when each iteration of the training loop began, and the number of environment steps until then."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ T = TypeVar("T")
 Node = TypeVar("Node", bound=ast.AST)
 
 NAME = "__lean_convert_pace__"
-"""A name among the builtins, where it does not appear among the script's variables."""
+"""The name of the pace among the builtins; there it does not appear among the script's variables."""
 FEWEST = 4
 """The minimum number of iterations for measuring a pace."""
 LONG, QUICKER = 1.0, 3
-"""Something was compiled in an iteration that took at least this many seconds, if later ones are this many times
-faster."""
+"""An iteration that took at least LONG seconds has compiled something if later ones are QUICKER times as fast."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,7 @@ class Measured:
 
     warmup: float
     per_iteration: float
-    """Seconds: the median of the second half, in steady state."""
+    """Seconds per iteration in steady state: the median of the second half."""
     iterations: int
     """The number of measured iterations."""
     steps: float | None
@@ -38,15 +37,15 @@ class Measured:
 
 @dataclass(frozen=True)
 class Warm:
-    """The measurements at the end of compiling."""
+    """What is known when compiling has ended."""
 
     after: float
-    """Seconds from the start until then."""
+    """Seconds from the start of the process until then."""
     per_second: float
-    """Environment steps per second since then; iterations per second, if steps are not known."""
+    """Environment steps per second since then; iterations per second if steps are not known."""
     steps: bool
     again: bool = False
-    """Whether this was reported before, and more was compiled: an update that begins after some time."""
+    """Whether this was reported before, and more was compiled since, such as an update that begins later."""
 
 
 class Pace:
@@ -55,25 +54,25 @@ class Pace:
     def __init__(
         self, started: float, begins: Callable[[int | None], None], warm: Callable[[Warm], None] | None = None
     ) -> None:
-        """`started` is when the process was started; `begins` is called once with the number of iterations.
+        """`started` is the time when the process started; `begins` is called once, with the number of iterations.
 
         `warm` is called when iterations have become much faster than one in which something was compiled, and again
-        whenever torch has compiled more since.
+        each time torch has compiled more.
         """
         self._started, self._begins, self._warm = started, begins, warm
         self._times: list[float] = []
         self._steps: list[int | None] = []
         self._longest, self._quick = 0.0, 0
         self._graphs: int | None = None
-        """How many torch had compiled when it was last reported; None before the first report."""
+        """The number of graphs that torch had compiled at the last report; None before the first report."""
 
     def over(self, iterations: T) -> T:
-        """Returns the training loop's iterable, after noting its length."""
+        """Note the length of the training loop's iterable, and return the iterable."""
         self._begin(len(iterations) if hasattr(iterations, "__len__") else None)
         return iterations
 
     def turn(self, steps: Any = None) -> None:
-        """An iteration begins."""
+        """Note that an iteration begins."""
         self._begin(None)
         self._times.append(time.perf_counter())
         self._steps.append(steps if type(steps) is int else None)
@@ -104,7 +103,7 @@ class Pace:
     def measured(self) -> Measured | None:
         """The pace so far; None if there are too few iterations, or the second half is not steady.
 
-        In that case something was compiled in it, or the machine was busy.
+        It is not steady if something was compiled in it, or the machine was busy.
         """
         count = len(self._times) - 1
         if count < FEWEST:
@@ -120,7 +119,7 @@ class Pace:
 
 
 def _compiled_graphs() -> int:
-    """How many graphs torch has compiled in this process."""
+    """The number of graphs that torch has compiled in this process."""
     dynamo = sys.modules.get("torch._dynamo.utils")
     return int(dynamo.counters["stats"]["unique_graphs"]) if dynamo is not None else 0
 

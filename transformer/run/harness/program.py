@@ -25,31 +25,31 @@ class Facts:
     """The facts about a converted text. Lines count from 1; the lists have one element per line of the text."""
 
     origins: list[int | None] = field(default_factory=list)
-    """The line of the original that it comes from; None if a transform wrote it."""
+    """For each line, the line of the original that it comes from; None if a transform wrote it."""
     transforms: list[str | None] = field(default_factory=list)
-    """The transform that wrote it; None if it comes from the original."""
+    """For each line, the transform that wrote it; None if it comes from the original."""
     options: dict[str, str] = field(default_factory=dict)
-    """Its flags and their spelling: {"compile": "--compile", ...}."""
+    """The flags of the text and their spelling: {"compile": "--compile", ...}."""
     loop: int | None = None
     """The first line of the training loop; None if not known."""
     counter: str | None = None
     """The expression for the number of environment steps; None if there is none."""
     another_order: bool = False
-    """Whether, with the same seed, minibatches come in another order than in the original."""
+    """Whether minibatches come in another order than in the original with the same seed."""
     headlines: list[str] = field(default_factory=list)
     """Which part of the training is not compiled, and why, one sentence each."""
     taken: list[str] = field(default_factory=list)
-    """What makes it faster besides its flags."""
+    """What makes the text faster besides its flags, in words."""
     files: list[str | None] = field(default_factory=list)
-    """The file given with the script that a line of `origins` is of; None for the script. Empty without such files."""
+    """The files of the lines in `origins`; None for the script. Empty if no files were given with the script."""
 
     @staticmethod
     def from_json(data: bytes) -> Facts:
-        """From the bytes of a file."""
+        """Read facts from the bytes of a file."""
         return Facts(**json.loads(data))
 
     def to_json(self) -> bytes:
-        """As the bytes of a file."""
+        """The facts as the bytes of a file."""
         return json.dumps(asdict(self)).encode()
 
 
@@ -58,7 +58,7 @@ class Program:
     """A text to be executed as a script."""
 
     text: Path
-    """The file that holds it: the script itself, or its conversion."""
+    """The file with the text: the script itself, or its conversion."""
     source: bytes
     facts: Facts = field(default_factory=Facts)
 
@@ -70,7 +70,7 @@ def files_of(program: Program) -> dict[Path, bytes]:
 
 
 def checked(text: Path, source: bytes, facts: bytes, sums: bytes) -> Program:
-    """The program, from the content of its files.
+    """The program, made from the contents of its files.
 
     Raises:
         Damaged: a file does not match its digest, or the digests are incomplete.

@@ -1,4 +1,4 @@
-"""The main module of processes that `multiprocessing` spawns: it turns into the script's main module."""
+"""The main module of processes that `multiprocessing` spawns; it becomes the script's main module."""
 
 import importlib.util
 import sys

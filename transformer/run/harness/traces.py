@@ -30,11 +30,11 @@ class Traces:
         self._here = _lines(program.source)
         self._there = {script: _lines(original)}
         for file in {*program.facts.files} - {None}:
-            with suppress(OSError):  # gone since
+            with suppress(OSError):  # the file was removed meanwhile
                 self._there[str(file)] = _lines(Path(str(file)).read_bytes())
 
     def frames(self, frame: traceback.FrameSummary) -> Iterator[traceback.FrameSummary]:
-        """What to show for a frame: the original's line, and the converted line if it differs."""
+        """The frames to show for a frame: the original's line, and the converted line if it differs."""
         line = frame.lineno
         if frame.filename != self._file or line is None or not 0 < line <= len(self._program.facts.origins):
             yield frame
@@ -87,7 +87,7 @@ class Traces:
 
 
 def _lines(text: bytes) -> list[str]:
-    """Lines with their ends, as linecache has them: where the carets go is counted from the end, too."""
+    """Lines with their ends, as in linecache: the positions of carets are counted from the end, too."""
     return [f"{line}\n" for line in text.decode(errors="replace").replace("\r\n", "\n").split("\n")]
 
 
@@ -118,7 +118,7 @@ def install(traces: Traces) -> None:
 
     traceback.StackSummary.format = formatted  # type: ignore[method-assign, assignment]
     warnings.formatwarning = format_warning_of
-    if sys.excepthook is sys.__excepthook__:  # not a debugger's
+    if sys.excepthook is sys.__excepthook__:  # no debugger has set its own
 
         def uncaught(kind: type[BaseException], error: BaseException, tb: TracebackType | None) -> None:
             traceback.print_exception(kind, error, traces.below(tb))
