@@ -1,6 +1,6 @@
 """The command line: `lean-convert COMMAND ...`, and `lean-convert SCRIPT ...` for its main command, `convert`.
 
-Commands are imported on demand, so that none pays for the imports of another.
+Commands are imported on demand, so that no command pays for the imports of another.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Command(NamedTuple):
     """Where to find a command, and the line `--help` shows for it without importing it."""
 
     module: str
-    """The module in `transformer.commands` that defines it."""
+    """The module in `transformer.commands` that defines the command."""
     summary: str
 
 
@@ -41,11 +41,11 @@ COMMANDS = {
     "transforms": Command("explain", "List the transforms in order, one line each."),
     "explain": Command("explain", "Explain a transform, a diagnostic or a piece of advice."),
 }
-"""In the order of `--help`."""
+"""The commands, in the order of `--help`."""
 
 
 def _choose_color(_: click.Context, __: click.Parameter, wanted: bool | None) -> None:
-    """Set the environment variables that Rich, and scripts that are run, look at."""
+    """Set the environment variables for colour that Rich, and scripts that are run, read."""
     if wanted is not None:
         chosen, other = ("FORCE_COLOR", "NO_COLOR") if wanted else ("NO_COLOR", "FORCE_COLOR")
         os.environ[chosen] = "1"
@@ -82,14 +82,14 @@ class LazyGroup(click.Group):
         except ModuleNotFoundError as error:
             ctx.fail(f"{cmd_name} needs {error.name}, which is not installed here: pip install {error.name}")
         command: click.Command = getattr(module, cmd_name)
-        if not any(param.name == COLOR.name for param in command.params):  # the same object at every call
+        if not any(param.name == COLOR.name for param in command.params):  # every call returns the same object
             command.params.append(COLOR)
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; wrong project settings are a usage error in every command that converts.
+        """Run the command; invalid project settings are a usage error in every command that converts.
 
-        Ctrl-C ends it with the exit code of a shell, which cannot be mistaken for a verdict.
+        After Ctrl-C it ends with the exit code that shells use for this, which cannot be mistaken for a verdict.
         """
         try:
             return super().invoke(ctx)
@@ -125,7 +125,7 @@ class LazyGroup(click.Group):
         return super().parse_args(ctx, args)
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        """Run a command, and then whatever it hands the process over to."""
+        """Run a command, and then the script to which it hands the process over, if any."""
         try:
             return super().main(*args, **kwargs)
         except Handover as handover:

@@ -75,18 +75,18 @@ class Advised:
     """The advice on one script."""
 
     script: str
-    """The script as the user named it."""
+    """The script, as the user named it."""
     findings: tuple[Finding, ...] = ()
     source: str = ""
     """The script's text, as far as it could be read."""
     diagnostics: tuple[Diagnostic, ...] = ()
-    """Why its text is not Python; empty if it is."""
+    """Why the text is not Python; empty if it is."""
     nothing_hot: Diagnostic | None = None
-    """Why there was nothing to give advice on; None if there was."""
+    """Why the script has no code to give advice on; None if it has."""
     failure: str | None = None
     """Why the script could not be read; None if it was."""
     together: tuple[Path, ...] = ()
-    """Files that were read with it."""
+    """Files that were read with the script."""
 
     @property
     def stays_on_cpu(self) -> bool:
@@ -166,7 +166,7 @@ NOTHING = "Nothing was found; a conversion reports what it changes, and what it 
 
 
 def print_advice(console: Console, results: Sequence[Advised]) -> None:
-    """Print each kind of finding once, with all its lines and what to write instead, and how many places there are."""
+    """Print each kind of finding once, with all its lines and what to write instead, then the number of places."""
     for result in results:
         kinds: dict[tuple[str, str], list[Finding]] = {}
         for finding in result.findings:
@@ -187,7 +187,7 @@ def print_advice(console: Console, results: Sequence[Advised]) -> None:
 
 
 def print_unread(console: Console, results: Sequence[Advised]) -> None:
-    """Print why scripts could not be read, or had nothing to give advice on."""
+    """Print why scripts could not be read, or have no code to give advice on."""
     for result in results:
         seen = result.diagnostics if result.nothing_hot is None else (result.nothing_hot,)
         print_diagnostics(console, result.script, seen, result.source)

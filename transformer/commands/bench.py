@@ -1,4 +1,4 @@
-"""`lean-convert bench ORIGINAL [CONVERTED]`: how fast both scripts train, and what the speed costs."""
+"""`lean-convert bench ORIGINAL [CONVERTED]`: measure how fast both scripts train, and what the speed costs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MODES = {
     names.GRAPHS: "cudagraphs",
     names.COMPILED_GRAPHS: "compile + cudagraphs",
 }
-"""The modes in which the converted script runs: the names of verify's checks, and the names in the table."""
+"""The modes in which the converted script runs: by the names of verify's checks, the names in the table."""
 SOMETHING_FAILED = 1
 COULD_NOT_RUN = 2
 
@@ -53,7 +53,7 @@ def whole_numbers(_: click.Context, __: click.Parameter, value: str | None) -> t
 
 
 def known_modes(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
-    """Click callback: the modes by their names in the table, which are accepted too; `none` stays."""
+    """Click callback: the modes, by their names in the table; both kinds of names are accepted, and `none`."""
     known = {NONE: NONE, **MODES, **{mode: mode for mode in RUNGS}}
     for mode in value:
         if mode not in known:
@@ -211,7 +211,7 @@ def bench(
 
 
 def _check_plot(plot: Path, scripts: Sequence[Path]) -> None:
-    """Make sure that the picture can be written, before minutes of measuring."""
+    """Check that the plot can be written, before minutes of measuring."""
     from matplotlib.backend_bases import FigureCanvasBase
 
     kinds = FigureCanvasBase.get_supported_filetypes()

@@ -143,7 +143,7 @@ def _targets(scripts: Sequence[str], target: str | None, output_dir: Path | None
 
 
 def _convert_one(script: str, target: Path | None, converted: Converted, put: Put) -> Result:
-    """Convert and put one script. Errors are part of the result, except for an impossible selection."""
+    """Convert one script and pass the result to `put`. Errors are part of it, except for an impossible selection."""
     path = None if script == STDIN else Path(script)
     name = "<stdin>" if path is None else script
     try:
@@ -169,7 +169,7 @@ def _convert_one(script: str, target: Path | None, converted: Converted, put: Pu
 Work: TypeAlias = "tuple[str, Path | None, Converted]"
 """A script, its output file, and a function that waits for its conversion."""
 Put: TypeAlias = Callable[[Result, bytes, "Path | None"], Result]
-"""Handles the bytes of a result; the last argument is the script, None for standard input."""
+"""A function that outputs the bytes of a result; its last argument is the script, None for standard input."""
 
 
 def _write(result: Result, data: bytes, script: Path | None, *, force: bool) -> Result:
@@ -232,7 +232,7 @@ def _with_progress(work: Sequence[Work], *, shown: bool) -> Iterator[Work]:
 
 
 def _report(results: Sequence[Result], *, form: str, quiet: bool, verbose: bool, to_stderr: bool, alone: bool) -> None:
-    """Print the report to the stream without the converted script, and errors, in text form, to standard error."""
+    """Print the report to the stream that the converted script does not use; errors in text go to standard error."""
     if form == "json":
         if not quiet:
             click.echo(json.dumps(as_json(results), indent=2), err=to_stderr)

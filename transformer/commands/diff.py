@@ -32,7 +32,7 @@ from transformer.syntax import text
 CANNOT_CONVERT = 1
 ALREADY_CONVERTED = "LC002"
 EXCLUSIVE = ("total", "stat", "patch", "patch_series", "check", "html", "open_page", "edits")
-"""The output forms of `diff`. They exclude each other, except for those in TOGETHER."""
+"""The output forms of `diff`. They exclude each other, except for the combinations in TOGETHER."""
 TOGETHER = ({"html", "open_page"}, {"total", "stat"}, {"edits", "patch"})
 
 
@@ -234,7 +234,7 @@ def _read_and_convert(script: str, selection: Mapping[str, Any]) -> tuple[text.T
 
 
 def _refuse(script: str, conversion: Conversion, *, alone: bool = True) -> None:
-    """Exit with all reasons if there is no conversion to show; `alone`: no files were given with the script."""
+    """Exit with all reasons if there is no conversion to show; `alone` if no files were given with the script."""
     if not conversion.converted:
         name = "<stdin>" if script == STDIN else script
         print_errors(screen(to_stderr=True), [Result(name, conversion)], alone=alone)
@@ -242,7 +242,7 @@ def _refuse(script: str, conversion: Conversion, *, alone: bool = True) -> None:
 
 
 def _show(render: Callable[[Console], None], side_by_side: bool = False) -> None:
-    """Print what `render` prints: plain if standard output is not a terminal, in a pager if it is longer than one."""
+    """Print the output of `render`: plain if standard output is no terminal, in a pager if it is longer than that."""
     terminal = sys.stdout.isatty()
     seen = Console() if side_by_side else screen()
     if side_by_side and seen.width < SIDE_BY_SIDE_WIDTH:
@@ -263,7 +263,7 @@ def _write_stdout(data: bytes) -> None:
 
 
 def _check_output(script: str, html: Path | None, series: Path | None, verified: Path | None) -> Verified | None:
-    """Make sure up front that the page or the patches can be written; return the verification that the page shows."""
+    """Check up front that the page or the patches can be written; return the verification that the page shows."""
     try:
         if html is not None:
             output.check_target(html, [] if script == STDIN else [Path(script)])

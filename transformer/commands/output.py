@@ -1,4 +1,4 @@
-"""Write the converted script: all or nothing, and never over the input, a foreign file, or edits."""
+"""Write the converted script: completely or not at all, and never over the input, a foreign file, or edits."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class OutputError(Exception):
 
 
 def check_target(target: Path, inputs: Iterable[Path]) -> None:
-    """Make sure, before any work is done, that writing `target` leaves the inputs alone.
+    """Check, before any work is done, that writing `target` leaves the inputs alone.
 
     Raises:
-        OutputError: it is a directory, or one of `inputs` under any name (including symbolic and hard links); or its
-            directory cannot be created or written to.
+        OutputError: the target is a directory, or one of `inputs` under any name (including symbolic and hard links);
+            or its directory cannot be created or written to.
     """
     try:
         if target.is_dir():
@@ -31,7 +31,7 @@ def check_target(target: Path, inputs: Iterable[Path]) -> None:
             for script in inputs:
                 if script.exists() and target.samefile(script):
                     raise OutputError(f"{target} is the script itself, which is never overwritten")
-            if not target.is_file():  # a device or a pipe is written to, not replaced
+            if not target.is_file():  # the output goes into a device or a pipe, and does not replace it
                 return
     except OSError as error:
         raise OutputError(f"{target} cannot be inspected: {error.strerror or error}") from error
@@ -39,7 +39,7 @@ def check_target(target: Path, inputs: Iterable[Path]) -> None:
 
 
 def check_folder(folder: Path) -> None:
-    """Make sure, before any work is done, that files can be written into `folder`, which may not exist yet.
+    """Check, before any work is done, that files can be written into `folder`, which may not exist yet.
 
     Raises:
         OutputError: they cannot; the message names the folder at fault.
@@ -87,7 +87,7 @@ def write(target: Path, data: bytes, *, mode: int | None = None, force: bool = F
 def write_together(
     script: Path, files: Mapping[Path, bytes], modes: Mapping[Path, int | None], *, force: bool = False
 ) -> None:
-    """Write a script and the files that it imports, each as `write` does; none if one must not be overwritten.
+    """Write a script and the files that it imports, each as `write` does; write none if one must not be overwritten.
 
     Args:
         script: the script.
@@ -130,7 +130,7 @@ def write_all(folder: Path, files: Mapping[str, bytes]) -> list[Path]:
 
 
 def staleness(target: Path, data: bytes) -> tuple[str, bool] | None:
-    """How the file `target` differs from `data`, its expected content, and whether by edits; None if it does not.
+    """How the file `target` differs from its expected content `data`, and whether by edits; None if it does not.
 
     Raises:
         OutputError: the file cannot be read.
@@ -157,7 +157,7 @@ def write_stdout(data: bytes) -> None:
         OutputError: the reader has closed the pipe, or writing fails.
     """
     stream = sys.stdout.buffer
-    # Bypass the buffer, which would fail again at exit. A raw stream may write only a part at a time.
+    # Bypass the buffer, which would fail again at exit. A raw stream may write only part of the data at a time.
     unbuffered = getattr(stream, "raw", stream)
     rest = memoryview(data)
     try:
@@ -168,10 +168,10 @@ def write_stdout(data: bytes) -> None:
 
 
 def _check_replaceable(target: Path, data: bytes, *, diff_shows: bool) -> None:
-    """Make sure that replacing the content of `target` by `data` loses nobody's work.
+    """Check that replacing the content of `target` by `data` loses nobody's work.
 
     Raises:
-        OutputError: the file contains no digest of its own text.
+        OutputError: the file has no digest that matches its text.
     """
     current = target.read_bytes()
     try:
@@ -188,7 +188,7 @@ def _check_replaceable(target: Path, data: bytes, *, diff_shows: bool) -> None:
 
 
 def shows_edits(file: Path, content: str) -> str:
-    """The command that shows how a converted file was edited; SCRIPT stands for its source if that is not beside it."""
+    """The command that shows how a converted file was edited, with SCRIPT for its source if that is not beside it."""
     head = header.find(content)
     beside = head is not None and head.source_name is not None and (file.parent / head.source_name).is_file()
     return shlex.join(["lean-convert", "diff", *([] if beside else ["SCRIPT"]), "--edits", str(file)])

@@ -34,15 +34,15 @@ UNSAVED = "CONVERTED.py"
 """The converted script's name in commands if it went to standard output."""
 SLOW = "no update of a network is compiled: expect hardly more speed than from the original"
 WIDEST = 100
-"""Columns within which carets end, however long the line above them is."""
+"""The last column in which carets may end, however long the line above them is."""
 _UNWRAPPED = 10_000
-"""The width without a terminal: a file or a pipe takes lines of any length, and broken names cannot be searched."""
+"""The width without a terminal: a file or a pipe takes lines of any length, and names in them stay searchable."""
 FORMER_KINDS = {"left as it was": "held back", "not needed": "not needed"}
 """The former names of the kinds of skips in JSON."""
 
 
 def screen(*, to_stderr: bool = False) -> Console:
-    """Standard output, or standard error. If it is not a terminal, only COLUMNS sets its width."""
+    """Standard output, or standard error. If this is not a terminal, only COLUMNS sets its width."""
     from rich.console import Console
 
     stream = sys.stderr if to_stderr else sys.stdout
@@ -51,9 +51,9 @@ def screen(*, to_stderr: bool = False) -> Console:
 
 
 def linked(console: Console, page: str, style: str = "") -> str:
-    """A style of rich that makes a text a link to a page: `codes/LC005`, `advise#la001`.
+    """A rich style that makes a text a link to a page of the documentation: `codes/LC005`, `advise#la001`.
 
-    The style alone where the console shows no links, and where the package names no address of its documentation.
+    Only `style` itself if the console shows no links, or if the package has no address of its documentation.
     """
     site = published() if console.color_system is not None else ""
     name, _, anchor = page.partition("#")
@@ -62,12 +62,12 @@ def linked(console: Console, page: str, style: str = "") -> str:
 
 @cache
 def published() -> str:
-    """The address in `[project.urls]` under Documentation; nothing where there is none."""
+    """The address in `[project.urls]` under Documentation; "" if there is none."""
     from importlib import metadata
 
     try:
         urls = metadata.metadata("lean-convert").get_all("Project-URL") or []
-    except metadata.PackageNotFoundError:  # it is run from its folder
+    except metadata.PackageNotFoundError:  # the package is run from its folder
         return ""
     named: dict[str, str] = dict(url.split(", ", 1) for url in urls)
     return named.get("Documentation", "").rstrip("/")
@@ -83,14 +83,14 @@ class Result:
     output: str | None = None
     """The file with the converted script; None if it went to standard output or nowhere."""
     failure: str | None = None
-    """Why the script could not be read or the output not be written; None if both succeeded."""
+    """Why the script could not be read, or the output could not be written; None if both succeeded."""
 
     stale: str | None = None
-    """How the file differs from the script's present conversion; None if it does not, or was not checked."""
+    """How the output file differs from the script's present conversion; None if it does not, or was not checked."""
 
     @property
     def done(self) -> bool:
-        """Whether there is a converted script and it was output successfully."""
+        """Whether the script was converted, and the output succeeded."""
         return self.conversion.converted and self.failure is None and self.stale is None
 
     @property
@@ -100,7 +100,7 @@ class Result:
 
     @cached_property
     def others(self) -> dict[Path, tuple[Path, bytes]]:
-        """The other files that are written with the script: the original of each, and its new content."""
+        """The other files that are written with the script, each with its original and its new content."""
         several = self.conversion.several
         if several is None or self.output is None:
             return {}
@@ -113,7 +113,7 @@ class Result:
 
     @property
     def not_looked_into(self) -> list[str]:
-        """Files next to the script that it imports and that may contain parts of the training; only if it is a file."""
+        """Files next to the script that it imports and that may contain parts of the training."""
         path, code = Path(self.script), self.conversion.original
         if not path.is_file() or unparsable(code) is not None:
             return []
@@ -123,13 +123,13 @@ class Result:
 
     @property
     def files_to_try(self) -> str:
-        """Advice to give the files that a refused script imports; "" if there are none, or it was not refused."""
+        """Advice to add the files that a refused script imports; "" if there are none, or it was not refused."""
         files = self.not_looked_into if self.conversion.errors else []
         return _imports(files, "try") if files else ""
 
     @property
     def left_behind(self) -> str:
-        """What the new file imports from the script's folder and would not find in its own, and what to do about it."""
+        """A warning about modules that the new file imports from the script's folder but would not find in its own."""
         path = Path(self.script)
         if not self.done or self.output is None or not path.is_file() or not Path(self.output).is_file():
             return ""
@@ -147,7 +147,7 @@ class Result:
 
     @property
     def written_apart(self) -> Iterator[str]:
-        """What became of the files that were given with the script, if they are written as files of their own."""
+        """Sentences on each file that was given with the script, if these are written as files of their own."""
         several = self.conversion.several
         if several is None:
             return
@@ -167,18 +167,18 @@ class Result:
 
     @property
     def compiles(self) -> bool:
-        """Whether a flag of the converted script makes training faster, as far as known."""
+        """Whether --compile is known to make the converted script faster."""
         return "compile" in self._recommended
 
     @property
     def _stays_on_cpu(self) -> bool:
-        """Whether no CUDA device is known to be used."""
+        """Whether the script is not known to use a CUDA device."""
         graphs = [s.outcome for s in self.conversion.steps if s.transform.name == "cudagraphs"]
         return not any(isinstance(o, Skipped) and o.left_as_it_was for o in graphs)
 
     @property
     def commands(self) -> dict[str, str]:
-        """The shell commands that run the converted script, by hardware; none if it runs nothing by itself."""
+        """The shell commands that run the converted script, by hardware; empty if it runs nothing by itself."""
         if self.conversion.runs_nothing:
             return {}
         names = self._recommended
@@ -240,7 +240,7 @@ def _step_as_json(step: Step, original: str) -> dict[str, Any]:
         "lines_added": stats.added,
         "lines_removed": stats.removed,
         "lines_moved": stats.moved,
-        # Names of 0.1, to be removed in the release after it
+        # Names of release 0.1, to be removed in the release after it
         "outcome": outcome,
         "kind": FORMER_KINDS[step.outcome.kind] if isinstance(step.outcome, Skipped) and step.outcome.chosen else None,
     }
@@ -251,7 +251,7 @@ def _excerpt_as_json(found: Excerpt) -> dict[str, Any]:
 
 
 def diagnostic_as_json(d: Diagnostic, source: str = "") -> dict[str, Any]:
-    """A finding as plain data, with its line if that is known; `source` is the script's text."""
+    """A finding as plain data, with the text of its line if that is known; `source` is the script's text."""
     found = shown(d.file, d.line, d.column, source)
     return {
         **({"file": d.file} if d.file else {}),
@@ -266,9 +266,9 @@ def diagnostic_as_json(d: Diagnostic, source: str = "") -> dict[str, Any]:
 
 
 def shown(file: str, line: int, column: int, source: str) -> Excerpt | None:
-    """The line of a finding; None if it is about the whole file, or the file cannot be read.
+    """The line of a finding; None if the finding is about the whole file, or the file cannot be read.
 
-    `source` is the script's text, which is meant if no other file is named.
+    `source` is the script's text; the line is taken from it if `file` is "".
     """
     if (line, column) == (1, 1):
         return None
@@ -286,17 +286,17 @@ def print_report(console: Console, results: Sequence[Result], *, verbose: bool =
     Args:
         console: where to print.
         results: the scripts in the order given.
-        verbose: print why each unneeded transform is not needed, and in full what each applied one did.
+        verbose: print why each unneeded transform is not needed, and all notes on the applied ones.
     """
     only = results[0] if len(results) == 1 else None
     in_vain = only is not None and only.done and not only.compiles and not only.conversion.runs_nothing
-    if only is not None and in_vain:  # first: whoever wants speed need not read what else was done
+    if only is not None and in_vain:  # printed first, for readers who only want speed
         for sentence in (SLOW, *only.conversion.headlines):
             print_line(console, (sentence, "bold yellow"))
         console.print()
     if only is None:
         _print_overview(console, results)
-    elif only.applied and only.failure is None:  # if nothing was written, the details help nobody
+    elif only.applied and only.failure is None:  # without an output, details do not help
         _print_steps(console, only, verbose=verbose)
     for result in results:
         print_diagnostics(console, result.script, warnings_told(result.conversion), result.conversion.original)
@@ -332,7 +332,7 @@ def print_report(console: Console, results: Sequence[Result], *, verbose: bool =
 
 
 def _imports(files: Sequence[str], advice: str) -> str:
-    """Advice about files that a script imports and that were not given."""
+    """Advice about files that a script imports, but that were not given with it."""
     given = shlex.join(part for file in files for part in ("--with", file))
     was = "was" if len(files) == 1 else "were"
     return f"the script imports {' and '.join(files)}, which {was} not read: {advice} {given}"
@@ -343,7 +343,7 @@ def _imports_tensordict(source: str) -> bool:
 
 
 def print_errors(console: Console, results: Sequence[Result], *, alone: bool = True) -> None:
-    """Print all reasons for scripts that were not converted or written; `alone`: no files were given with them."""
+    """Print why scripts were not converted or written; `alone` says that no files were given with them."""
     for result in results:
         print_diagnostics(console, result.script, result.conversion.errors, result.conversion.original)
         if alone and (hint := result.files_to_try):
@@ -363,7 +363,7 @@ def summary(results: Sequence[Result]) -> str:
 
 
 def print_diagnostics(console: Console, script: str, diagnostics: Sequence[Diagnostic], source: str = "") -> None:
-    """Print findings as `file:line:col: CODE message`, the line with the place marked, and what to do about it.
+    """Print findings as `file:line:col: CODE message`, each with its marked line and what to do about it.
 
     Args:
         console: where to print.
@@ -446,11 +446,11 @@ _CODE = re.compile(r"\d+ \| |\s+\| ")
 
 
 def _print_steps(console: Console, result: Result, *, verbose: bool) -> None:
-    """Print what was applied, one line each; what was left as it was, and why; and how many were not needed."""
+    """Print the applied transforms, one line each; what was left as it was, and why; and the number not needed."""
     from rich.text import Text
 
     what, stats = f"{len(result.applied)} transform{'s' * (len(result.applied) != 1)} applied", result.stats
-    moved = f", {stats.moved} moved" if stats.moved else ""  # fewer than the sum: steps change one another's lines
+    moved = f", {stats.moved} moved" if stats.moved else ""  # not the steps' sum: several may change one line
     added = f"{stats.added} line{'s' * (stats.added != 1)} added"
     print_line(console, (what, "bold"), f"; compared with the original, {added}, {stats.removed} removed{moved}")
     applied, left, rest = list[tuple[Cell, ...]](), list[tuple[Cell, ...]](), list[tuple[Cell, ...]]()
@@ -497,7 +497,7 @@ def _told(what: str, more: Iterable[str | Text]) -> Text:
 
 
 def _print_overview(console: Console, results: Sequence[Result]) -> None:
-    """Print one row per script: the transforms applied, the lines changed, and the output file or why there is none."""
+    """Print one row per script: the applied transforms, the changed lines, and the output file or why there is none."""
     from rich.text import Text
 
     rows: list[tuple[Cell, ...]] = [("script", "applied", "lines", "warnings", "result")]

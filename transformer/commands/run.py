@@ -123,9 +123,9 @@ def run(
 
 
 def _dependencies(script: Path, source: bytes, together: Sequence[Path]) -> dict[str, bytes]:
-    """What the conversion of a script depends on beside it: files given with it, and whatever else it imports of them.
+    """What a conversion depends on besides the script, if files were given with it: these, and all local imports.
 
-    Another file that imports one of these, or that is none of them, may forbid that they become one.
+    Another local file may prevent that the given files are merged, for example by importing one of them.
     """
     if not together:
         return {}
@@ -138,10 +138,10 @@ def _cache() -> tuple[Cache, OSError | None]:
 
     Raises:
         NotPrivate: others could write to the user's cache.
-        OSError: there is no place for either.
+        OSError: neither can be created.
     """
     filled = os.environ.pop(FILLED, None)
-    if filled is not None:  # by this process, before it was restarted
+    if filled is not None:  # this process has filled it before it restarted itself
         return temporary(open_cache(Path(filled)).folder), None
     try:
         return open_cache(), None
@@ -168,7 +168,7 @@ def _clean() -> NoReturn:
 
 
 def _convert(job: Job, say_where: Callable[[str], None]) -> int:
-    """Convert into the cache, or print why not; returns the exit code.
+    """Convert into the cache, or print why it is not possible; returns the exit code.
 
     If the cache has no room, the conversion goes to a folder for this run only, which is passed to `say_where`.
     """
@@ -225,9 +225,9 @@ def _convert(job: Job, say_where: Callable[[str], None]) -> int:
 
 
 def _verify(converted: Path, job: Job) -> int:
-    """Run the two checks that compile nothing, in a separate process; returns the exit code.
+    """Run the two checks that compile nothing, in a separate process; returns its exit code.
 
-    Its output goes to standard error, because standard output belongs to the script.
+    The output goes to standard error, because standard output belongs to the script.
     """
     code = f"import sys; sys.path[0] = {str(_ROOT)!r}; from transformer.cli import main; main(prog_name='lean-convert')"
     options = ["--up-to", "flags-on", "--", *job.args]
@@ -237,13 +237,13 @@ def _verify(converted: Path, job: Job) -> int:
 
 
 def run_and_hand_signals_on(command: list[str], stdout: TextIO | None = None) -> int:
-    """Run a command to its end, and forward signals that end this process; returns its exit code as in a shell.
+    """Run a command to its end, and forward signals that would end this process; returns its exit code, as in a shell.
 
-    Its output goes to `stdout`, by default to this process's own.
+    The command's output goes to `stdout`, by default this process's own.
     """
     import subprocess
 
-    # In its own session it gets Ctrl-C only once, from here
+    # In a session of its own, the command gets Ctrl-C only once, from here
     process = subprocess.Popen(command, stdout=stdout, start_new_session=True)
     numbers = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
     before = {n: signal.signal(n, lambda number, _: process.send_signal(number)) for n in numbers}

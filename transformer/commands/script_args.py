@@ -1,6 +1,6 @@
-"""The arguments that commands were given, and those after `--`, which they leave to the script.
+"""The arguments that a command was given, and those after `--`, which it leaves to the script.
 
-Imports nothing heavy, so that `run` starts quickly.
+This module imports nothing heavy, so that `run` starts quickly.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ _GIVEN = "transformer.given"
 
 
 class Remembering(click.Command):
-    """A command that knows the words that it was given, to tell the user how to repeat it."""
+    """A command that remembers its arguments, to tell the user how to repeat it."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Keep the words, and parse them."""
+        """Keep the arguments, and parse them."""
         ctx.meta[_GIVEN] = tuple(args)
         return super().parse_args(ctx, args)
 
 
 def as_given(*, without: str) -> str:
-    """The running command, as a shell takes it, without one of its flags."""
+    """The running command, quoted for a shell, without one of its flags."""
     given: tuple[str, ...] = click.get_current_context().meta.get(_GIVEN, ())
     return shlex.join(["lean-convert", *(word for word in given if word != without)])
 
@@ -54,7 +54,7 @@ class WithScriptArgs(click.Command):
 
 
 def _options_of_convert(ctx: click.Context) -> set[str]:
-    """The options of the command `convert`, which stands beside this one; asked for after an error alone."""
+    """The options of the command `convert`, for an error message."""
     commands = ctx.find_root().command
     convert = commands.get_command(ctx, "convert") if isinstance(commands, click.Group) else None
     return {option for parameter in (convert.params if convert else ()) for option in parameter.opts}
@@ -67,7 +67,7 @@ def script_args(ctx: click.Context) -> tuple[str, ...]:
 
 
 class ScriptFile(click.Path):
-    """A file that exists; told without the place that it has among the arguments."""
+    """An existing file; error messages do not name the argument."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The path.

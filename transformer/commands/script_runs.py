@@ -23,13 +23,13 @@ from transformer.verify.show import table_of_lines
 
 FILE = ScriptFile(exists=True, dir_okay=False, path_type=Path)
 NEEDED = ("numpy", "torch")
-"""The packages that the interpreter of the scripts must have."""
+"""The packages that the scripts' interpreter must have."""
 
 
 def python_option(does: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add an option for the interpreter that runs the scripts, as the argument `python`; `does` is its help text.
 
-    An invalid interpreter, or one without the packages that scripts and their recording import, is a usage error.
+    An invalid interpreter, or one without the packages in NEEDED, is a usage error.
     """
     return click.option("--python", default=sys.executable, metavar="PATH", callback=_interpreter, help=does)
 
@@ -68,7 +68,7 @@ class Bars:
 
     @contextmanager
     def run(self, name: str, iterations: int | None) -> Iterator[Callable[[int], None]]:
-        """Show a bar for one run, until it ends."""
+        """Show a bar for one run until it ends."""
         task = self._progress.add_task(name, total=iterations)
         try:
             yield lambda done: self._progress.update(task, completed=done)
@@ -84,7 +84,7 @@ def terminated_like_interrupted() -> Iterator[None]:
         raise SystemExit(128 + number)
 
     numbers = signal.SIGTERM, signal.SIGHUP
-    before = {n: signal.signal(n, unwind) for n in numbers if signal.getsignal(n) is not signal.SIG_IGN}  # nohup
+    before = {n: signal.signal(n, unwind) for n in numbers if signal.getsignal(n) is not signal.SIG_IGN}  # by nohup
     try:
         yield
     finally:
@@ -105,7 +105,7 @@ class _BelowLines(Progress):
         super().__init__(*columns, **options)
 
     def get_renderables(self) -> Iterable[RenderableType]:
-        """The lines, or the last ones that fit on the terminal, and the bars."""
+        """The lines, or as many of the last ones as fit on the terminal, and the bars."""
         ended = list(self._ended.items())
         if ended and (room := max(0, self.console.height - _ROWS_OF_BARS)):
             yield table_of_lines(dict(ended[-room:]))
@@ -113,9 +113,10 @@ class _BelowLines(Progress):
 
 
 class CheckBars(Bars):
-    """The lines of a verdict, as soon as they are known.
+    """Shows the lines of a verdict as soon as they are known.
 
-    On a terminal they are above the bars, and disappear with them. Otherwise each is printed when its last check ends.
+    On a terminal, the lines are above the bars and disappear with them. Otherwise each line is printed when its last
+    check ends.
     """
 
     def __init__(self, console: Console, lines: Console) -> None:
@@ -132,12 +133,12 @@ class CheckBars(Bars):
         return not self._progress.disable
 
     def plan(self, lines: Sequence[str]) -> None:
-        """Start the clock and the first of these lines."""
+        """Start the overall bar, with the first of these lines."""
         self._plan = list(lines)
         self._of_all = self._progress.add_task(self._which(self._plan[0]), total=len(lines))
 
     def begin(self, line: str) -> None:
-        """Show which check of how many is running."""
+        """Show which of the checks is running."""
         if self._of_all is not None:
             self._progress.update(self._of_all, description=self._which(line), completed=self._plan.index(line))
 

@@ -1,4 +1,4 @@
-"""The options that control a conversion: the arguments of `convert`, for every command that converts."""
+"""The options that control a conversion: the arguments of `convert`, as options of every command that converts."""
 
 from __future__ import annotations
 

@@ -47,13 +47,13 @@ class CannotConvert(Exception):
 
 
 class CheckName(click.Choice):  # type: ignore[type-arg]
-    """A check, by its name or by its name in an earlier release."""
+    """A check, by its present name or by its name in an earlier release."""
 
     def __init__(self) -> None:
         super().__init__(CHECKS)
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The present name."""
+        """The present name of the check."""
         return str(super().convert(FORMER.get(value, value), param, ctx))
 
 
@@ -218,14 +218,14 @@ def verify(
 def _check_source(original: Path, converted: Path) -> None:
     """Print a note if the converted script's header names another source, or the script was edited since.
 
-    Another source may be the same script under another name: the header has the source's name, but no digest of it.
+    This is no error, because the header has the source's name, but no digest of it: the script may have been renamed.
 
     Raises:
         click.UsageError: the two are given in the wrong order.
     """
     try:
         contents = [text.read(path).content for path in (original, converted)]
-    except (text.NotText, OSError):  # reported when it is read to be run
+    except (text.NotText, OSError):  # the run will report it
         return
     first, found = map(header.find, contents)
     if first is not None and found is None:
@@ -264,7 +264,7 @@ def _write_report(verification: Verification, folder: Path) -> None:
 def _sources(
     original: Path, converted: Path | None, together: Sequence[Path], each_transform: bool, *, distribute: bool
 ) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """The converted script and the states before it; converts the original if no converted script was given."""
+    """The converted script, and the states before it if wanted; converts the original if only that was given."""
     try:
         if converted is not None:
             return text.read(converted).content, ()
@@ -283,7 +283,7 @@ def _sources(
 
 
 def _prefixes(conversion: Conversion) -> Iterator[tuple[str, str]]:
-    """Name and text of the script after each applied transform but the last, which is the converted script."""
+    """The script after each applied transform but the last, whose result is the converted script: name and text."""
     applied = [step for step in conversion.steps if step.applied]
     for step in applied[:-1]:
         yield f"after {step.transform.name}", step.after
