@@ -1,7 +1,7 @@
 """The cost of a conversion for a user: whole processes, wall-clock seconds and peak memory.
 
-Scripts of 350 and 1,500 lines, and 100 scripts in one call against one script a call. The figures depend on the
-machine, so they are printed, not tested; the limits beside them are the project's targets on two cores.
+Scripts of 350 and 1,500 lines are measured, and 100 scripts, in one call and in one call each. The figures depend on
+the machine, so they are printed, not tested; the limits beside them are the project's targets on two cores.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def summary_{index}(values: list[float], weight: float = 0.5) -> dict[str, float
 
 
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-"""Bytecode is kept, as it is where the package is installed: without it each process compiles the package anew."""
+"""The environment of the processes. They keep bytecode, as an installed package does; else each would recompile it."""
 
 
 @dataclass(frozen=True)
@@ -53,16 +53,16 @@ class Cost:
     seconds: float
     """Wall time from start to exit."""
     cpu_seconds: float
-    """Processor time, which other processes on the machine affect less."""
+    """Processor time, which other processes on the machine affect less than wall time."""
     mebibytes: float
-    """Largest resident set."""
+    """Peak resident set."""
 
 
 def run(*args: str | Path) -> Cost:
     """Run `lean-convert ARGS` quietly in a process of its own.
 
     Raises:
-        RuntimeError: it failed.
+        RuntimeError: the command failed.
     """
     start = time.perf_counter()
     process = subprocess.Popen([sys.executable, "-m", "transformer", "--quiet", *map(str, args)], env=ENVIRONMENT)
@@ -71,11 +71,11 @@ def run(*args: str | Path) -> Cost:
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise RuntimeError(f"lean-convert ended with exit code {process.returncode}")
-    return Cost(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)  # Linux counts it in KiB
+    return Cost(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)  # Linux counts memory in KiB
 
 
 def parts_of(script: Path, rounds: int) -> dict[str, float]:
-    """The processor seconds of each part of a conversion, medians of some processes."""
+    """The processor seconds of each part of a conversion: the medians of several processes."""
     command = [sys.executable, str(PARTS), str(script)]
     runs = [json.loads(subprocess.run(command, check=True, capture_output=True).stdout) for _ in range(rounds)]
     return {part: statistics.median(run[part] for run in runs) for part in runs[0]}

@@ -1,6 +1,6 @@
 """Where the time of a conversion goes: processor seconds of each part, measured in a separate process, as JSON.
 
-A part within another counts for itself alone. What the formatter takes in its own processes is counted with it.
+The time of a part inside another one counts only for the inner part. Formatting includes the formatter's processes.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 PARTS = ("import", "parse", "code generation", "formatting", "analyses")
-"""The last part is everything else: queries on the trees, and the edits."""
+"""The parts; the last one is everything else, such as queries on the trees, and edits."""
 
 
 class Parts:
-    """Processor seconds by part; the innermost part that runs is charged."""
+    """Counts processor seconds by part; time is charged to the innermost part that runs."""
 
     def __init__(self) -> None:
         self.seconds: Counter[str] = Counter()
@@ -37,12 +37,12 @@ class Parts:
         self._since = now
 
     def enter(self, part: str) -> None:
-        """A part begins."""
+        """Begin a part."""
         self._charge()
         self._running.append(part)
 
     def leave(self) -> None:
-        """It ends, and the part around it continues."""
+        """End the part; the one around it continues."""
         self._charge()
         self._running.pop()
 
@@ -62,7 +62,7 @@ class Parts:
 
 def main(script: str) -> None:
     """Convert a script, and print the parts."""
-    parts = Parts()  # before the imports, which are one of them
+    parts = Parts()  # made before the imports, which are the first part
     import ast
 
     import libcst

@@ -1,11 +1,11 @@
 """How long a step of all environments takes with SyncVectorEnv, AsyncVectorEnv and --env-workers.
 
-Each row's vector environments take the same random actions in turns of a second while the others wait, as a script
-would: after each step the process computes for a while (`--think`), so that workers may fall asleep. A turn's figure is
-its mean; the page has the median turn and the fastest. What SyncVectorEnv and the workers gave is compared bit by bit.
+The vector environments of a row take the same random actions, in turns of a second while the others wait. As in a
+script, the process computes for a while after each step, so that workers may fall asleep. The figure of a turn is its
+mean; the page has the median turn and the fastest. Results of SyncVectorEnv and of the workers are compared bit by bit.
 
     python benchmarks/env_workers.py            # measure, and write benchmarks/logs/env_workers.md
-    python benchmarks/env_workers.py CartPole   # these rows alone, and write nothing
+    python benchmarks/env_workers.py CartPole   # only this row; writes nothing
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from transformer.transforms.scaling.async_envs import MODULES, RESULTS  # noqa: 
 PAGE = ROOT / "benchmarks" / "logs" / "env_workers.md"
 KEPT = ROOT / "benchmarks" / "results" / "env_workers.json"
 CHECKED = 300
-"""Steps whose results are compared before anything is measured."""
+"""The number of steps whose results are compared before anything is measured."""
 
 
 def worker_vector_env() -> Any:
-    """The class, as a conversion writes it."""
+    """The vector environment class that a conversion writes."""
     text = render(
         "env_workers", name="WorkerVectorEnv", chunk="EnvChunk", wait="wait_for", sync="gym.vector.SyncVectorEnv",
         vector_env="gym.vector.VectorEnv", listed=False, dtypes=", ".join(RESULTS[:1] + 2 * RESULTS[1:]),
@@ -53,12 +53,12 @@ def worker_vector_env() -> Any:
 
 
 def cart_pole() -> gym.Env[Any, Any]:
-    """As cleanrl's ppo.py makes it."""
+    """CartPole, as cleanrl's ppo.py makes it."""
     return gym.wrappers.RecordEpisodeStatistics(gym.make("CartPole-v1"))
 
 
 def half_cheetah() -> gym.Env[Any, Any]:
-    """As cleanrl's ppo_continuous_action.py makes it."""
+    """HalfCheetah, as cleanrl's ppo_continuous_action.py makes it."""
     env = gym.wrappers.FlattenObservation(gym.make("HalfCheetah-v4"))
     env = gym.wrappers.ClipAction(gym.wrappers.RecordEpisodeStatistics(env))
     env = gym.wrappers.TransformObservation(gym.wrappers.NormalizeObservation(env), lambda obs: np.clip(obs, -10, 10))
@@ -66,7 +66,7 @@ def half_cheetah() -> gym.Env[Any, Any]:
 
 
 def breakout() -> gym.Env[Any, Any]:
-    """As cleanrl's ppo_atari.py makes it, with stable-baselines3's wrappers."""
+    """Breakout, as cleanrl's ppo_atari.py makes it, with stable-baselines3's wrappers."""
     importlib.import_module("ale_py")
     made = importlib.import_module("stable_baselines3.common.atari_wrappers")
     env = gym.wrappers.RecordEpisodeStatistics(gym.make("BreakoutNoFrameskip-v4"))
@@ -81,11 +81,11 @@ ROWS: dict[str, tuple[Callable[[], Any], int, float]] = {
     "HalfCheetah-v4": (half_cheetah, 4, 0.0003),
     "Breakout": (breakout, 8, 0.003),
 }
-"""By name: the function that makes an environment, their number, and the policy's time between two steps in seconds."""
+"""By name: a function that makes an environment, the number of environments, and the policy's seconds per step."""
 
 
 def contenders(make: Callable[[], Any], count: int) -> dict[str, Any]:
-    """The vector environments that are measured, by name."""
+    """The vector environments to measure, by name."""
     workers, fns = worker_vector_env(), [make] * count
     return {
         "SyncVectorEnv": gym.vector.SyncVectorEnv(fns),
@@ -106,7 +106,7 @@ def actions(envs: Any, seed: int = 0) -> Iterator[Any]:
 
 
 def digest(envs: Any) -> str:
-    """A digest of all observations, rewards and ends of the first steps, and of the episodes' returns."""
+    """A digest of all observations, rewards and episode ends in the first steps, and of the episodes' returns."""
     found = hashlib.sha256(envs.reset(seed=1)[0].tobytes())
     for action in itertools.islice(actions(envs), CHECKED):
         *arrays, infos = envs.step(action)
@@ -119,7 +119,7 @@ def digest(envs: Any) -> str:
 
 
 def turn(envs: Any, chosen: Iterator[Any], seconds: float, think: float) -> float:
-    """Step for some time; the mean milliseconds that a step took."""
+    """Step for some time; returns the mean time of a step in milliseconds."""
     taken, steps, until = 0.0, 0, time.perf_counter() + seconds
     while time.perf_counter() < until:
         action, began = next(chosen), time.perf_counter()
@@ -132,7 +132,7 @@ def turn(envs: Any, chosen: Iterator[Any], seconds: float, think: float) -> floa
 
 
 def measure(name: str, turns: int, seconds: float) -> dict[str, Any]:
-    """One row."""
+    """Measure one row."""
     make, count, think = ROWS[name]
     made = contenders(make, count)
     digests = {which: digest(envs) for which, envs in made.items()}

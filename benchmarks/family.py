@@ -2,8 +2,8 @@
 
     python benchmarks/family.py WHEEL CHECKOUT [--only NAME:GENERATION]... [--up-to CHECK] [--no-run]
 
-WHEEL is that of cleanrl 1.2.0, CHECKOUT one of vwxyzjn/cleanrl. What was seen is kept in results/family.json with a
-digest of the converted script, so that the page tells what was seen with another version of the converter.
+WHEEL is the wheel of cleanrl 1.2.0, CHECKOUT a checkout of vwxyzjn/cleanrl. Results are kept in results/family.json
+with a digest of the converted script, so that the page can mark results of another version of the converter.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ RESULTS = HERE / "results" / "family.json"
 PAGE = HERE / "logs" / "family.md"
 COLUMNS = (FLAGS_OFF, FLAGS_ON, COMPILED)
 CAPABILITIES = ("default", "avx2", "avx512")
-"""Instruction sets that torch may use, as selected by ATEN_CPU_CAPABILITY."""
+"""The instruction sets that ATEN_CPU_CAPABILITY makes torch use."""
 APPLIED = RESULTS.with_name("family_applied.json")
 """The transforms that are applied to each script, which the pages of docs/transforms/ count."""
 FAILED = {"status": "failed", "digest": ""}
@@ -71,7 +71,7 @@ def script(member: Member, generation: str, place: Path) -> str:
 
 
 def observe(member: Member, generation: str, place: Path, up_to: str, jobs: int) -> dict[str, Any]:
-    """Verify one script; the status of each check, and the seconds that it took."""
+    """Verify one script; returns the status of each check, and the seconds that this took."""
     with tempfile.TemporaryDirectory() as folder:
         run = member.run(generation, place, Path(folder))
         assert run is not None, f"{member.name} is not among the {generation} scripts"
@@ -98,7 +98,7 @@ def observe(member: Member, generation: str, place: Path, up_to: str, jobs: int)
 
 
 def _in_short(reason: str) -> str:
-    """The first line, and the last line that a failed script printed: its error."""
+    """The first line of a reason, and the last line, which is the error of a failed script."""
     lines = reason.strip().splitlines()
     return lines[0] if len(lines) == 1 else f"{lines[0]}: {lines[-1].strip()}"
 

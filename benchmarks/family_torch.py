@@ -1,4 +1,4 @@
-"""The results of the family by version of torch, including CUDA; family.py's second table."""
+"""The results of the family by version of torch, including CUDA: the second table of family.py's page."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def load() -> dict[str, dict[str, Any]]:
 
 
 def note(key: str, version: str, checks: Mapping[str, Mapping[str, str]], reasons: Mapping[str, str]) -> None:
-    """Record the results of a script on all checks, each with its status and the digest of the converted script.
+    """Record the results of a script in all checks.
 
     Args:
         key: the script's name and generation.
-        version: torch's.
-        checks: the status of each check.
+        version: the version of torch.
+        checks: each check's status, and the digest of the converted script.
         reasons: why checks did not run, by their names.
     """
     seen = load()
@@ -60,7 +60,7 @@ def table(digests: Mapping[str, str]) -> str:
 
 
 def _said(found: Mapping[str, Any], on_cuda: bool) -> str:
-    """One word if all checks of a kind have the same result, otherwise the result of each; and why some did not run."""
+    """The results of the checks of a kind: one word if they agree, otherwise each; and why some checks did not run."""
     kind = {check: status for check, status in found["statuses"].items() if ("cuda" in check) is on_cuda}
     reasons = "; ".join(dict.fromkeys(why for check, why in found.get("reasons", {}).items() if check in kind))
     if len(set(kind.values())) == 1:

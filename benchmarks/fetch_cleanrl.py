@@ -13,7 +13,7 @@ VERSION = "1.2.0"
 def fetch(folder: Path) -> Path:
     """Download the package and unpack it into `folder`; returns the folder of the scripts.
 
-    Its metadata ask for an older Python than its scripts need, and for packages that they do not all import.
+    pip ignores the package's requirements: an older Python than scripts need, and packages that only some import.
 
     Raises:
         CalledProcessError: pip could not download it.

@@ -1,8 +1,8 @@
 """Runs a converted script in a fork of this process, on environments without state, and may kill it.
 
-What the run tells goes into a file at once, so that it is there whatever the moment of the kill: what is printed and
-logged, and at each checkpoint a mark. A run that goes on from a checkpoint cuts the file off at that mark. At its end
-a run writes what its networks, optimizers and random generators are.
+Everything that the run prints and logs is written to a file immediately, so that it survives a kill at any moment, and
+each checkpoint leaves a mark there. A run that continues from a checkpoint truncates the file at this mark. At its end,
+a run writes the state of its networks, optimizers and random generators.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ import numpy as np
 HERE = Path(__file__).parent
 STANDINS = (HERE / "wild_standins", HERE.parent / "tests" / "support" / "standins")
 EVENTS = 6
-"""Moments of a save at which a run may be killed: before it, half written, written, between the two steps that put it
-in its place, and behind each of them."""
+"""The number of moments in a save at which a run may be killed: before it, with the file half written and written,
+between the two steps that put the file in its place, and after each of these steps."""
 SCALE = 1 / 16
-"""The time of an environment step on the run's clock, in seconds: sums of it are exact in floating point."""
+"""The duration of an environment step on the run's clock, in seconds; its multiples are exact in floating point."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,13 @@ class Job:
     """The converted script."""
     args: tuple[str, ...]
     variables: dict[str, str]
-    """Environment variables, those that benchmarks/wild_standins reads among them."""
+    """Environment variables, including those that benchmarks/wild_standins reads."""
     folders: tuple[str, ...]
     """Additional folders for imports."""
     ends: int
-    """Steps of an episode; 0 if episodes have no end."""
+    """The number of steps of an episode; 0 if episodes have no end."""
     still: bool
-    """Whether environments are held still, instead of being left as they are."""
+    """Whether environments are replaced by stateless ones (`Still`)."""
 
 
 @dataclass(frozen=True)
@@ -60,12 +60,12 @@ class Ended:
     """How a run ended."""
 
     code: int
-    """Its exit code; negative if a signal ended it."""
+    """The exit code; negative if a signal ended the run."""
     seconds: float
     errors: str
-    """The last lines of its standard error."""
+    """The last lines of standard error."""
     process: int = 0
-    """Its number."""
+    """The process id."""
 
 
 def start(job: Job, work: Path, every: int, *, kill_after: float | None = None, kill_at: int | None = None) -> Ended:
@@ -73,10 +73,10 @@ def start(job: Job, work: Path, every: int, *, kill_after: float | None = None, 
 
     Args:
         job: what to run.
-        work: the folder that it runs in, which has its checkpoints of earlier runs, and `log` and `final` beside it.
-        every: iterations from one checkpoint to the next; 0 for none.
-        kill_after: seconds after which it is killed.
-        kill_at: the moment of saving, counted from 0, at which it kills itself.
+        work: the folder to run in, with checkpoints of earlier runs; `log` and `final` are beside it.
+        every: iterations from one checkpoint to the next; 0 for no checkpoints.
+        kill_after: seconds after which the run is killed.
+        kill_at: the moment of saving, counted from 0, at which the run kills itself.
     """
     work.mkdir(parents=True, exist_ok=True)
     (work.parent / "stderr").write_bytes(b"")
@@ -104,7 +104,7 @@ def _become(job: Job, work: Path, every: int, kill_at: int | None) -> NoReturn:
         os.setpgid(0, 0)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(os.open(work.parent / "stderr", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
-        os.dup2(2, 1)  # what libraries write past Python
+        os.dup2(2, 1)  # for output that libraries write past Python
         os.chdir(work)
         script = Path("script.py")
         script.write_text(job.text, encoding="utf-8")
@@ -134,7 +134,7 @@ def _become(job: Job, work: Path, every: int, kill_at: int | None) -> NoReturn:
 
 
 def _seed(seed: int) -> None:
-    """Seed the generators that the script does not, and differently when it continues, as in another process."""
+    """Seed the generators that the script does not seed; differently when it continues, as in a new process."""
     import random
 
     import torch
@@ -150,33 +150,33 @@ class Log(io.TextIOBase):
     def __init__(self, path: Path) -> None:
         self.file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         self.steps = 0
-        """Steps of single environments since this process began, which determine its clock."""
+        """Steps of all single environments since this process began, which determine the run's clock."""
 
     def tell(self, *what: Any) -> None:
         """Write an entry."""
         os.write(self.file, (json.dumps(what) + "\n").encode())
 
     def write(self, text: str) -> int:
-        """Take what is printed."""
+        """Log printed text."""
         if text.startswith("goes on with iteration"):
             self.tell("goes on with", "begin anew" not in text)
-        elif text.strip():  # all options may be printed; this one is another in a run that saves nothing
+        elif text.strip():  # scripts may print all options; this one differs in the run that saves nothing
             self.tell("print", re.sub(r"checkpoint_every=\d+", "checkpoint_every", text))
         return len(text)
 
     def writable(self) -> bool:
-        """It is."""
+        """Always True."""
         return True
 
     def cut(self, iteration: int) -> None:
-        """Drop the entries after the last checkpoint of an iteration."""
+        """Drop the entries after the last mark of an iteration's checkpoint."""
         content = os.pread(self.file, os.fstat(self.file).st_size, 0)
         mark = (json.dumps(("checkpoint", iteration)) + "\n").encode()
         os.ftruncate(self.file, content.rindex(mark) + len(mark))
         self.tell("goes on", iteration, os.getpid())
 
     def now(self) -> float:
-        """The time, which passes equally in each run."""
+        """The time on the run's clock, which is the same in every run."""
         return 1.7e9 + SCALE * self.steps
 
 
@@ -193,7 +193,7 @@ class Kept:
         module, optimizer = torch.nn.Module.__init__, torch.optim.Optimizer.__init__
 
         def made(this: Any, *args: Any, **kwargs: Any) -> None:
-            if not self.trains:  # those that are made in training are made anew in each iteration
+            if not self.trains:  # modules that training makes are new in each iteration
                 self.modules.append(this)
             module(this, *args, **kwargs)
 
@@ -209,7 +209,7 @@ class Kept:
         register_optimizer_step_pre_hook(stepped)
 
     def told(self) -> dict[str, str]:
-        """A digest or a text of each thing, by what it is."""
+        """A digest or a text of each thing, by its name."""
         import random
 
         import torch
@@ -252,7 +252,7 @@ def digest(value: Any) -> str:
 
 
 def _watch_saving(log: Log, kill_at: int | None) -> None:
-    """Mark checkpoints in the log, truncate it when one is read, and kill the process at a moment of saving."""
+    """Mark checkpoints in the log, truncate the log when one is loaded, and kill the process at a moment of saving."""
     import torch
 
     save, load, replace, fsync = torch.save, torch.load, os.replace, os.fsync
@@ -306,7 +306,7 @@ def _watch_saving(log: Log, kill_at: int | None) -> None:
 
 def _prepare(job: Job, log: Log) -> None:
     """Replace environments, writers and the clock."""
-    for name in ("gym", "gymnasium"):  # as in a process of its own: stand-ins look at what is imported
+    for name in ("gym", "gymnasium"):  # as in a new process: stand-ins check which of them is imported
         if not re.search(rf"^\s*(import|from) {name}\b", job.text, re.MULTILINE):
             for module in [m for m in sys.modules if m == name or m.startswith(f"{name}.")]:
                 del sys.modules[module]
@@ -339,14 +339,14 @@ def _prepare(job: Job, log: Log) -> None:
     time.time = time.perf_counter = log.now
 
     class Writer:
-        """Logs into the log."""
+        """A writer for TensorBoard that writes into the log."""
 
         def __init__(self, folder: str = "runs", *_: Any, **__: Any) -> None:
-            """Make its folder alone, into which scripts save."""
+            """Make only the folder, into which scripts save."""
             Path(folder).mkdir(parents=True, exist_ok=True)
 
         def add_scalar(self, tag: str, value: Any, step: Any = None, *_: Any, **__: Any) -> None:
-            """Tell a value, bit by bit."""
+            """Log a value exactly."""
             number = float(np.asarray(value).reshape(-1)[0])
             log.tell("scalar", tag, number.hex(), int(step) if step is not None else None)
 
@@ -366,17 +366,17 @@ def _prepare(job: Job, log: Log) -> None:
 
 
 class Still:
-    """Environments whose observations are always those of a reset, so that a new episode equals the old one.
+    """Makes environments stateless: observations are always those of the first reset, so all episodes are equal.
 
-    The reward follows from the action. Episodes end every `ends` steps, so that an iteration's last step is one of
-    an episode's last steps, and nothing is left for the next one.
+    The reward depends only on the action. Episodes end every `ends` steps, so that an episode ends with an iteration,
+    and the next iteration begins a new one.
     """
 
     def __init__(self, log: Log, ends: int, still: bool) -> None:
         self.log, self.ends, self.still = log, ends, still
 
     def makes(self, gym: ModuleType) -> None:
-        """Hold still whatever `gym.make` makes."""
+        """Make all environments of `gym.make` stateless, or only count their steps."""
         make, pair = gym.make, gym.__name__ == "gymnasium"
 
         def made(*args: Any, **kwargs: Any) -> Any:
@@ -403,11 +403,11 @@ class Still:
         kind.step = counted
 
     def hold(self, env: Any, pair: bool) -> None:
-        """Hold one environment still."""
+        """Make one environment stateless."""
         import noise_world
 
         around = env
-        while around is not around.unwrapped:  # no limit of time is counted anew
+        while around is not around.unwrapped:  # no time limit must end an episode
             if hasattr(around, "_max_episode_steps"):
                 around._max_episode_steps = 10**9
             around = around.env
@@ -432,7 +432,7 @@ class Still:
         base.reset, base.step = again, step
 
     def all_of(self, kind: type) -> None:
-        """Hold all vector environments of a class still: every step equals the first, except for the rewards."""
+        """Make all vector environments of a class stateless: every step equals the first, except for the rewards."""
         original, result, begin = kind.step, {}, kind.reset  # type: ignore[attr-defined]
 
         def reset(env: Any, *args: Any, **kwargs: Any) -> Any:
@@ -459,11 +459,11 @@ class Still:
         kind.reset, kind.step = reset, step  # type: ignore[attr-defined]
 
     def pool(self, envpool: ModuleType) -> None:
-        """Hold still what `envpool.make` makes."""
+        """Make the pools of `envpool.make` stateless."""
         make, still = envpool.make, self
 
         class Pool:
-            """A pool that was stepped once."""
+            """A pool that repeats the results of its first step."""
 
             def __init__(self, pool: Any) -> None:
                 self.pool, self.age = pool, 0
@@ -480,7 +480,7 @@ class Still:
                 return copy.deepcopy(self.first)
 
             def step(self, actions: Any, *_: Any) -> Any:
-                """The first observation, with rewards of the actions."""
+                """The first observation, with rewards that depend on the actions."""
                 self.age += 1
                 still.log.steps += self.num_envs
                 over = bool(still.ends) and self.age % still.ends == 0

@@ -2,12 +2,12 @@
 
     python benchmarks/killed.py WHEEL CHECKOUT WILD [--only TEXT]... [--kills 10] [--seed 0] [--no-run]
 
-WHEEL is that of cleanrl 1.2.0, CHECKOUT one of vwxyzjn/cleanrl, WILD a folder with other people's repositories as
-benchmarks/wild.py fetches them. Each script is converted with --checkpoint and runs on environments that have nothing
-to forget (kill_run.py), in a fork of this process. It is killed with SIGKILL at moments that are drawn: half of them
-moments in time, half of them moments of writing. The same command is given again until it comes to its end. Printed
-and logged values, networks, optimizers and random generators are then compared bit by bit with those of a run that was
-not killed and saved nothing. What was seen is kept in results/kill.json, and its page is logs/kill.md.
+WHEEL is the wheel of cleanrl 1.2.0, CHECKOUT a checkout of vwxyzjn/cleanrl, WILD a folder with other people's
+repositories as benchmarks/wild.py fetches them. Each script is converted with --checkpoint and runs on stateless
+environments (kill_run.py), in a fork of this process. It is killed with SIGKILL at random moments: half of them points
+in time, half of them points in a save. The same command is repeated until the script reaches its end. Then printed and
+logged values, networks, optimizers and random generators are compared bit by bit with those of a run that was not
+killed and saved nothing. The results are kept in results/kill.json; their page is logs/kill.md.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ GROUPS = {"family": "cleanrl's", "fixture": "this project's", "wild": "other peo
 NUMBERS = ("kills", "in writing", "resumes", "compared")
 TWICE = ("--total-timesteps", "--total_timesteps")
 LITTLE = {**wild_run.LITTLE, "num-envs": 4, "num-steps": 16, "total-timesteps": 512}
-"""Eight iterations of what wild.py runs two of."""
+"""Options for eight iterations; wild.py runs two such iterations."""
 
 INTRODUCTION = """\
 # Killed and started again
@@ -84,7 +84,7 @@ class Script:
     variables: tuple[tuple[str, str], ...] = ()
     folders: tuple[str, ...] = ()
     ends: int = -1
-    """Steps of an episode; -1 if the script's wrappers determine it."""
+    """The number of steps of an episode; -1 if the script's wrappers determine it."""
 
 
 def scripts(wheel: Path, checkout: Path, wild: Path) -> Iterator[Script]:
@@ -100,7 +100,7 @@ def scripts(wheel: Path, checkout: Path, wild: Path) -> Iterator[Script]:
                 args = (*member.args, *(member.older if older else member.newer))
                 name = f"{Path(member.name).name} ({generation})"
                 if "continuous_action (" in name:
-                    args = (*args, "--env-id", "Pendulum-v1")  # whose state is saved
+                    args = (*args, "--env-id", "Pendulum-v1")  # checkpoints save its state
                 yield Script(name, "family", text, _twice(args), folders=(str(STANDINS),))
     arguments = tomllib.loads((HERE.parent / "fixtures" / "ARGS.toml").read_text(encoding="utf-8"))
     for path in sorted((HERE.parent / "fixtures").glob("*.py")):
@@ -131,7 +131,7 @@ def scripts(wheel: Path, checkout: Path, wild: Path) -> Iterator[Script]:
 
 @cache
 def _listed(name: str) -> list[dict[str, Any]]:
-    """The entries of lists/kill.toml that a list of wild.py has, with how that runs them."""
+    """The scripts of lists/kill.toml that are in a list of wild.py, with the settings of that list."""
     chosen = tomllib.loads((HERE / "lists" / "kill.toml").read_text(encoding="utf-8"))[name]
     entries = tomllib.loads((HERE / "lists" / f"{name}.toml").read_text(encoding="utf-8"))["script"]
     known = {f"{entry['repository']} {entry['path']}": entry for entry in entries}
@@ -139,7 +139,7 @@ def _listed(name: str) -> list[dict[str, Any]]:
 
 
 def _twice(args: tuple[str, ...]) -> tuple[str, ...]:
-    """Arguments with twice as many steps as the quick tests take."""
+    """Arguments for twice as many steps as in the quick tests."""
     return tuple(str(2 * int(a)) if before in TWICE else a for before, a in zip(("", *args), args, strict=False))
 
 
@@ -147,9 +147,9 @@ def examine(script: Script, kills: int, seed: int) -> dict[str, Any]:
     """Convert a script, kill it, start it again, and compare.
 
     Args:
-        script: what is examined.
-        kills: how often it is killed.
-        seed: of the moments.
+        script: the script.
+        kills: how often to kill it.
+        seed: the seed of the moments.
     """
     conversion = convert(script.text, checkpoint=True)
     if not conversion.converted:
@@ -212,7 +212,7 @@ def saves_environments(job: Job, place: Path) -> bool:
 
 
 class Trial:
-    """One run, however often it is killed and started again."""
+    """One run, which may be killed and started again any number of times."""
 
     def __init__(self, job: Job, place: Path) -> None:
         self.job, self.place = job, place
@@ -220,9 +220,9 @@ class Trial:
         """Whether the last start continued from a checkpoint."""
 
     def start(self, *, every: int = 1, kill_at: int | None = None, kill_after: float | None = None) -> Ended:
-        """Start it, or start it again."""
+        """Start the run, or start it again."""
         checkpoint = any(p.suffix in (".pt", ".before") for p in (self.place / "work").glob("checkpoints/*"))
-        if not checkpoint:  # it starts from the beginning
+        if not checkpoint:  # the run starts from the beginning
             (self.place / "log").unlink(missing_ok=True)
         ended = kill_run.start(self.job, self.place / "work", every, kill_at=kill_at, kill_after=kill_after)
         self.went_on = any(e[0] == "goes on" and e[2] == ended.process for e in self.entries())
@@ -233,7 +233,7 @@ class Trial:
         return ended
 
     def entries(self) -> list[list[Any]]:
-        """What it told."""
+        """The entries of the run's log."""
         path = self.place / "log"
         return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
 
@@ -289,7 +289,7 @@ def page(results: dict[str, Any]) -> str:
 
 
 def versions() -> str:
-    """Today, and with which versions."""
+    """Today's date and the versions of the packages."""
     names = ("torch", "numpy", "gymnasium", "gym")
     return f"{datetime.date.today()}, " + ", ".join(f"{name} {importlib.metadata.version(name)}" for name in names)
 

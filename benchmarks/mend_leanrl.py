@@ -1,6 +1,6 @@
-"""Reads LeanRL's scripts (https://github.com/meta-pytorch/LeanRL) and fixes what no longer runs on current torch.
+"""Reads LeanRL's scripts (https://github.com/meta-pytorch/LeanRL) and fixes code that no longer runs on current torch.
 
-Nothing of theirs is part of this project: a checkout is read, and its scripts are changed in memory.
+None of their code is part of this project: a checkout is read, and its scripts are changed in memory.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ MENDS = {
     "ppo_continuous_action_torchcompile.py": (_TRACKER, _no_gradients("n_obs, n_act")),
     "ppo_atari_envpool_torchcompile.py": (_TRACKER, _NO_LOGITS, _NO_PROBS, _no_gradients("envs")),
 }
-"""By file, in the order in which they are applied."""
+"""The fixes by file, in the order in which they are applied."""
 
 
 def mended(path: Path) -> str:

@@ -2,8 +2,8 @@
 
     python benchmarks/one_line.py
 
-Writes results/one-line-cpu.json (one-line-gpu.json where there is a CUDA device), of which the README's table has a
-column. Five minutes on two cores.
+Writes results/one-line-cpu.json (one-line-gpu.json if there is a CUDA device), which provides a column of the README's
+table. Takes five minutes on two cores.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from transformer.commands.script_runs import Bars
 from transformer.verify.run import Run
 
 LINE = "agent.get_action_and_value = torch.compile(agent.get_action_and_value)"
-"""The network method that acting and the update call; `torch.compile(agent)` alone would not compile it."""
+"""The line. It compiles the method that acting and the update call; `torch.compile(agent)` would not compile it."""
 KEYS = ("cartpole", "halfcheetah")
 
 
 def by_hand(source: str) -> str:
-    """The script with the line below the one that makes its optimizer.
+    """The script with the line inserted below the statement that makes its optimizer.
 
     Raises:
-        ValueError: there is not one such line.
+        ValueError: there is none, or more than one.
     """
     changed, count = re.subn(r"^( *)optimizer = optim\..*$", rf"\g<0>\n\g<1>{LINE}", source, flags=re.MULTILINE)
     if count != 1:

@@ -24,12 +24,13 @@ CASES = {
     "ppo.py": ("CartPole-v1, MLP", 8, 128, 9_155, ("--num-envs", "--num-steps", "128")),
     "ppo_atari_envpool.py": ("Breakout, CNN", 8, 32, 1_686_693, ("--num-envs", "--num-steps", "32")),
 }
-"""By script: what it is, environments, steps of each per iteration, parameters, options (the first gets a number)."""
+"""By script: a description, environments, steps of each per iteration, parameters, and options (the first one gets the
+number of environments)."""
 ITERATIONS = 12
 UPDATES = 16
 """Optimizer steps per iteration: 4 epochs of 4 minibatches."""
 QUIET = 1.5
-"""A higher load means that something else is running."""
+"""The highest load at which the machine counts as quiet."""
 RANKS = (2, 4, 8, 16, 32, 64)
 
 
@@ -85,7 +86,7 @@ def main(folder: Path) -> None:
     fixed = reduced[0] - per_element * small
 
     def predicted(elements: int, ranks: int) -> float:
-        """Seconds of an all-reduce in a ring: latency by the hops of a tree, bytes by those of a ring."""
+        """The predicted seconds of an all-reduce: a latency for each hop in a tree, plus the bytes sent in a ring."""
         return max(fixed, 0) * (ranks - 1).bit_length() + per_element * elements * 2 * (ranks - 1) / ranks
 
     print("# Several processes on one machine, and what that predicts\n")

@@ -118,8 +118,8 @@ def _of_compared(statuses: Iterable[str | None]) -> str:
 
 
 def as_they_came() -> str:
-    """How many of the scripts that were added to lists unseen could be converted at once, and of how many of all the
-    conversion was run and equal, with and without compilation, in two sentences."""
+    """Two sentences: how many scripts that were added to lists unseen could be converted at once, and for how many of
+    all scripts the conversion ran equal, with and without compilation."""
     told, unseen = [], 0
     scripts = [script for name in LISTS for script in _listed(name)]
     ran = Counter(script.get("ran") for script in scripts)

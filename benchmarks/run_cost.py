@@ -1,8 +1,8 @@
 """What `lean-convert run` adds to the start of a script compared with `python converted.py`, cached and uncached.
 
-Each script ends below its imports, which all three have to execute. Wall seconds, as imports and conversion overlap,
-in turns; the aim is at most 0.2 more out of the cache and 1 without it. The figures depend on the machine, and on what
-else it does, so they are printed, not tested.
+Each script ends below its imports, which all three ways execute. The figures are wall seconds, because imports and
+conversion overlap, measured in turns. The aim is at most 0.2 s more with a cached conversion, and 1 s more without. The
+figures depend on the machine and its load, so they are printed, not tested.
 """
 
 from __future__ import annotations

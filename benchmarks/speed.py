@@ -1,9 +1,9 @@
-"""The speed benchmark: cleanrl's published scripts, converted, against themselves and against LeanRL's.
+"""The speed benchmark: conversions of cleanrl's published scripts, compared with the originals and with LeanRL's.
 
     python benchmarks/speed.py [--leanrl CHECKOUT] [--cleanrl CHECKOUT]
 
-Writes results/speed-cpu.json (speed-gpu.json where there is a CUDA device), a plot of each script, and speed.md, which
-is made of these files alone. About 25 minutes on two cores; the machine should have nothing else to do.
+Writes results/speed-cpu.json (speed-gpu.json if there is a CUDA device), a plot for each script, and speed.md, which is
+made from these files alone. Takes about 25 minutes on two cores; nothing else should run on the machine.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ BURNIN = {"cpu": 2, "gpu": 23}
 
 
 def contenders(row: Row, scripts: Path, checkout: Path | None, cuda: bool, folder: Path) -> Iterator[Contender]:
-    """The original, the rungs, those with other environments, and LeanRL's script by hand; files go to `folder`."""
+    """The original, the modes of its conversion, those with other environments, and LeanRL's; files go to `folder`."""
     path = os.pathsep.join(filter(None, (str(scripts.parent), os.environ.get("PYTHONPATH"))))
     original = Run(scripts / row.script, row.args, environment={"PYTHONPATH": path})
     yield from line_up(original, None, (), RUNGS)

@@ -10,7 +10,7 @@ class Goal:
     """Ratios to the original."""
 
     by_hand: str
-    """Measured by LeanRL's authors, or by us with their fixed script, before this project began."""
+    """The ratio of LeanRL's script, measured by its authors, or by us with their fixed script before this project."""
     least: float
     aim: float
     rung: str
@@ -23,22 +23,22 @@ class Row:
     key: str
     title: str
     script: str
-    """File in cleanrl's package; or in its repository, with `repository`."""
+    """The file in cleanrl's package; with `repository`, in its repository."""
     args: tuple[str, ...]
     leanrl: str | None
-    """LeanRL's version of it."""
+    """LeanRL's version of the script."""
     leanrl_rounds: int | None
-    """The number of rounds in which it takes part on a CPU; None means all."""
+    """The number of rounds in which LeanRL's version takes part on a CPU; None means all."""
     goals: dict[str, Goal]
-    """By `cpu` and `gpu`."""
+    """The goals by device, `cpu` and `gpu`."""
     readme: bool = True
-    """Whether it is also in the README's table."""
+    """Whether the row is also in the README's table."""
     repository: bool = False
-    """Whether it is the repository's script, where the package's asks for buffers and environments of old packages."""
+    """Whether the script is the repository's, because the package's needs buffers and environments of old packages."""
     workers: tuple[int, ...] = ()
     """Numbers of worker processes for the environments with which the goal's mode is also measured."""
     migrated: tuple[str, ...] = ()
-    """If its migration by `lean-convert migrate` takes part, converted: additional arguments."""
+    """Additional arguments for the script migrated by `lean-convert migrate` and converted, if it takes part."""
 
 
 ROWS = (
@@ -48,7 +48,7 @@ ROWS = (
         "ppo_continuous_action.py",
         (),
         "ppo_continuous_action_torchcompile.py",
-        1,  # its warm-up takes minutes
+        1,  # LeanRL's script warms up for minutes
         {
             "cpu": Goal("1.2", 2.0, 2.4, "compile"),
             "gpu": Goal("2.7 published", 3.0, 4.0, "compile + cudagraphs"),

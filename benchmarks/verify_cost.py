@@ -1,8 +1,8 @@
-"""What recording costs: each fixture run plainly and under the recorder of `lean-convert verify`.
+"""What recording costs: each fixture runs by itself, and under the recorder of `lean-convert verify`.
 
-Processor seconds of the whole process tree, imports included, which other processes on the machine disturb less than
-wall time. The aim is at most three times the plain run. The figures depend on the machine, so they are printed, not
-tested. With --checks, what each run of a whole verification costs instead.
+The figures are processor seconds of the whole process tree, including imports: other processes on the machine affect
+them less than wall time. The aim is at most three times the plain run. The figures depend on the machine, so they are
+printed, not tested. With --checks, the cost of each run of a whole verification is measured instead.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def spent() -> float:
 
 
 def children_seconds(action: Callable[[], object]) -> float:
-    """Processor seconds that the processes which `action` started took; they must have ended."""
+    """The processor seconds of the processes that `action` starts; they must end in it."""
     before = spent()
     action()
     return spent() - before

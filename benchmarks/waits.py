@@ -1,9 +1,9 @@
-"""How often cleanrl's published scripts wait for a CUDA device, and converted ones: writes waits.md.
+"""How often cleanrl's published scripts, and their conversions, wait for a CUDA device: writes waits.md.
 
     python benchmarks/waits.py
 
-No GPU is needed: scripts run on the emulated device of `verify`, which counts. A figure is the difference
-of two runs of which one does so much more.
+No GPU is needed: scripts run on the emulated device of `verify`, which counts the waits. Each figure is computed from
+the difference between two runs of different lengths.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FLAGS = {
     "--cudagraphs": ("--cudagraphs",),
     "--compile --cudagraphs": ("--compile", "--cudagraphs"),
 }
-"""What is run: None is the original, everything else the converted script with these flags."""
+"""The variants to run: None is the original, all others are the converted script with these flags."""
 
 INTRODUCTION = f"""\
 # Waits
@@ -57,7 +57,7 @@ sample as those of cleanrl and stable_baselines3 do.
 
 @dataclass(frozen=True)
 class Size:
-    """How long a run is."""
+    """The length of a run."""
 
     steps: int = 24
     epochs: int = 1
@@ -84,9 +84,9 @@ LEARNING = {
     "td3_continuous_action.py": ("--env-id", "Pendulum-v1"),
     "sac_continuous_action.py": ("--env-id", "Pendulum-v1"),
 }
-"""Scripts that learn from stored steps, and the options with which each of their steps acts and learns."""
+"""Off-policy scripts, with options that make them act and learn in every step."""
 FIRST, LAST = 130, 190
-"""Numbers of steps of two runs, between which nothing is logged."""
+"""The lengths of two runs, in steps; nothing is logged between these steps."""
 
 
 def waits(script: Path, args: list[str]) -> int:
@@ -106,7 +106,7 @@ def waits(script: Path, args: list[str]) -> int:
 
 
 def row(script: Path, args: tuple[str, ...]) -> tuple[int, int, int]:
-    """A script's waits per step, per minibatch, and additional ones per iteration."""
+    """A script's waits per step and per minibatch, and the additional ones per iteration."""
     envs = 1 if "continuous" in script.name else 4
     base = Size()
     first, *others = (
@@ -124,7 +124,7 @@ def row(script: Path, args: tuple[str, ...]) -> tuple[int, int, int]:
 
 
 def step(script: Path, args: tuple[str, ...]) -> tuple[str]:
-    """A script's waits per environment step, if it learns in each; rounded to hundredths if they vary."""
+    """A script's waits per environment step, if it learns in each step; rounded to hundredths if they vary."""
     args = ("--learning-starts", "40", "--batch-size", "16", "--buffer-size", "1000", *args)
     first, last = (waits(script, [*args, "--total-timesteps", str(total)]) for total in (FIRST, LAST))
     return (f"{(last - first) / (LAST - FIRST):.2f}".removesuffix(".00"),)

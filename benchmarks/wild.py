@@ -1,17 +1,22 @@
-"""Other people's scripts: converts those in a list, runs them, and reports the result of each.
+"""Other people's scripts: converts the scripts in a list, runs them, and reports the result of each.
 
     python benchmarks/wild.py DIRECTORY [--list NAME] [--matching TEXT] [--fetch] [--run [--again]] [--compile]
                                         [--tenth] [--write]
 
-The list is wild.toml, or with `--list wild_off_policy` the one of that name, chosen by wild_choose.py; its page stands
-beside it. Each script is read from DIRECTORY/owner/name/path, as checkouts of the repositories at the given commits
-have it; the scripts themselves are not part of this project. Every call converts all of them, or those alone whose
-repository and path hold TEXT. `--fetch` gets the checkouts that are missing. `--run` runs originals against
-conversions, with their flags off and on and nothing compiled, and keeps what came of it in the list after each, so that
-a call that was ended can be repeated: what ran, or whose original did not, is not run again while its conversion stays
-the same, but for `--again`. `--compile` does the same for the check on which compiled functions are compared with eager
-ones, which takes minutes for each, of scripts that ran equal. `--tenth` does both for those alone whose turn it is, a
-tenth of the list: those never compiled, and then those compiled longest ago. `--write` makes the page of all this.
+The list is wild.toml, or another one, as with `--list wild_off_policy`; wild_choose.py has chosen its scripts. Each
+script is read from DIRECTORY/owner/name/path, where a checkout of its repository at the given commit has it; the
+scripts are not part of this project. Every call converts all scripts of the list, or only those whose repository and
+path contain TEXT. The other options do more:
+
+- `--fetch` gets missing checkouts.
+- `--run` compares runs of the original and the conversion, with flags off, and with flags on but nothing compiled. Each
+  result is stored in the list at once, so that an interrupted call can be repeated: a script that ran, or whose
+  original does not run, is not run again while its conversion stays the same, except with `--again`.
+- `--compile` does the same for the check that compares compiled functions with eager ones, for scripts that ran equal.
+  It takes minutes for each.
+- `--tenth` does both, but only for a tenth of the list: first the scripts never compiled, then those compiled longest
+  ago.
+- `--write` writes the page, which stands beside the list.
 """
 
 from __future__ import annotations
@@ -79,14 +84,14 @@ LISTS = {
         "an optimizer of torch. Those that run here ran two iterations, or some hundred steps of the environment,",
     ),
 }
-"""The lists, each with the title of its page, and how its scripts were chosen and run."""
+"""The lists, each with the title of its page, and a text on how its scripts were chosen and run."""
 
 RAN = {
     "equal": "ran, equal",
     "differs": "ran, **differs**",
     "not run": "not run",
 }
-"""The values of the field `ran`, and their text in the table."""
+"""The values of the field `ran`, each with its text in the table."""
 KEPT = (
     "ran",
     "note",
@@ -101,42 +106,42 @@ KEPT = (
 )
 """The fields with the results of a script."""
 FIRST = ("repository", "commit", "path", "holdout", "first")
-"""The fields that an entry of a list begins with."""
+"""The first fields of an entry of a list."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Script(wild_run.Setting):
-    """One entry of a list, with how it is run."""
+    """One entry of a list, including how the script is run."""
 
     repository: str
     commit: str
     path: str
     holdout: str = ""
-    """The day it was added, if it was chosen without looking at whether it converts."""
+    """The day on which the script was added, if it was chosen without checking whether it converts."""
     first: str = ""
-    """The kind of outcome when it was first converted, on that day."""
+    """The kind of outcome when the script was first converted, on that day."""
     together: Sequence[str] = ()
-    """Paths in its repository of the files that are converted with it."""
+    """The files that are converted with the script, by their paths in the repository."""
     impossible: str = ""
-    """Why it is not run."""
+    """Why the script is not run."""
     ran: str = "not run"
     """The result of running original and converted script against each other: a key of RAN."""
     note: str = ""
-    """Why it did not run, or what differs."""
+    """Why the script did not run, or what differs."""
     uncompiled: str = ""
-    """Whether it is `equal` or `differs` with its flags on and nothing compiled; empty if that was not run."""
+    """The result with flags on and nothing compiled: `equal` or `differs`; empty if this was not run."""
     conversion: str = ""
-    """Digest of the converted script that ran."""
+    """A digest of the converted script that ran."""
     seen: str = ""
-    """The day it ran, and the version of the converter."""
+    """The day of the run, and the version of the converter."""
     compiled: str = ""
-    """The comparison of its compiled functions with the eager ones, if run: `equal`, `differs`, `not run`."""
+    """The result of comparing compiled functions with eager ones, if this was run: `equal`, `differs`, `not run`."""
     compiled_note: str = ""
-    """Why they did not run, or what differs."""
+    """Why compiled functions did not run, or what differs."""
     compiled_seen: str = ""
-    """The day they were compared, and the version."""
+    """The day of that comparison, and the version of the converter."""
     failing: str = ""
-    """The day and the version with which it was first refused, raising or different; empty if it is none of these."""
+    """Since when the script is refused, raises or differs: day and version; empty if it does none of these."""
 
     def __post_init__(self) -> None:
         if self.ran not in RAN:
@@ -154,13 +159,13 @@ class Outcome:
     source: str = ""
     """The converted script."""
     held_back: Mapping[str, str] = field(default_factory=dict)
-    """The transforms that would have gained something and did not apply, each with its reason."""
+    """The transforms that might have applied, but did not, each with the reason."""
     applied: Set[str] = frozenset()
     """The transforms that applied."""
 
     @property
     def deep(self) -> bool:
-        """Whether what acts is a function, and so is the update, as one graph."""
+        """Whether acting is a function, and the update is a function that compiles as one graph."""
         acts = not self.applied.isdisjoint(("policy", "acting-method", "acting-statements"))
         return acts and self.applied >= {"update", "one-graph"}
 
@@ -171,7 +176,7 @@ class Outcome:
 
 
 def outcome_of(path: Path, together: Sequence[Path] = ()) -> Outcome:
-    """Convert one script, with files that it imports; whatever happens is an outcome."""
+    """Convert one script, with files that it imports; errors are outcomes, too."""
     began = time.process_time()
     try:
         _, conversion = convert_script(str(path), together) if together else ("", convert(read(path).content))
@@ -224,7 +229,7 @@ def summary(scripts: list[Script], outcomes: list[Outcome]) -> str:
 
 
 def _compiled(scripts: list[Script]) -> str:
-    """The results of scripts whose compiled functions were compared with the eager ones."""
+    """A sentence on the scripts whose compiled functions were compared with eager ones."""
     ran = Counter(s.compiled for s in scripts if s.compiled)
     if not ran:
         return ""
@@ -237,7 +242,7 @@ def _compiled(scripts: list[Script]) -> str:
 
 
 def _added(scripts: list[Script]) -> str:
-    """The first results of scripts that were chosen without looking at whether they convert."""
+    """The first results of scripts that were chosen without checking whether they convert."""
     days: dict[str, list[Script]] = {}
     for script in scripts:
         if script.holdout and script.first:
@@ -254,12 +259,12 @@ def _added(scripts: list[Script]) -> str:
 
 
 def _ran_earlier(script: Script, outcome: Outcome) -> bool:
-    """Whether the script now converts to another text than the one that ran."""
+    """Whether the script now converts to another text than the one that was run."""
     return outcome.kind == "converted" and script.ran != "not run" and script.conversion != outcome.digest
 
 
 def table(scripts: list[Script], outcomes: list[Outcome], name: str = "wild") -> str:
-    """The page of a list: failures first, and the most recent of these at the top."""
+    """The page of a list: failures first, the most recent ones at the top."""
     title, chosen = LISTS[name]
     introduction = (
         f"{chosen} compared as by `lean-convert verify --up-to flags-on`; environments and packages that cannot be "
@@ -304,7 +309,7 @@ def _cells(script: Script, outcome: Outcome) -> tuple[str, ...]:
 def fetch(script: Script, root: Path) -> None:
     """Fetch a script's repository at its commit, without history.
 
-    Where that fails, as without network, nothing is left and its scripts are missing.
+    If this fails, as without a network, nothing is left behind, and its scripts count as missing.
     """
     root.mkdir(parents=True)
     for command in (
@@ -346,7 +351,7 @@ def compiled(script: Script, outcome: Outcome, directory: Path) -> Script:
 
 
 def _case(script: Script, directory: Path, converted: str) -> tuple[Path, Path, str, Script, Path, list[Path]]:
-    """What a run is given."""
+    """The arguments of a run."""
     root = directory / script.repository
     together = [root / name for name in script.together]
     return root / script.path, root, converted, script, directory / ".packages", together
@@ -354,7 +359,7 @@ def _case(script: Script, directory: Path, converted: str) -> tuple[Path, Path, 
 
 @cache
 def version() -> str:
-    """Today, and the commit of the converter, with a `+` if the converter was changed since."""
+    """Today's date, and the converter's commit, with a `+` if there are uncommitted changes."""
 
     def git(*command: str) -> str:
         return subprocess.run(["git", *command], cwd=HERE, capture_output=True, text=True, check=True).stdout.strip()
@@ -364,7 +369,7 @@ def version() -> str:
 
 
 def judged(script: Script, outcome: Outcome) -> Script:
-    """The script, marked with whether it fails and since when."""
+    """The script, marked with since when it fails, if it does."""
     differs = outcome.kind == "converted" and "differs" in (script.ran, script.uncompiled, script.compiled)
     if outcome.kind == "missing":
         return script
@@ -379,7 +384,7 @@ def in_turn(scripts: list[Script]) -> set[tuple[str, str]]:
 
 
 def _short(told: str, note: str) -> str:
-    """The last line of a run's output, which is shown."""
+    """Show a result, and return the last line of its note."""
     click.echo(f"{'':10} {told} {note}")
     lines = note.replace(f"{HERE.parent}/", "").strip().splitlines()
     return f"{'the original stops: ' if told == 'not run' else ''}{lines[-1][:200]}" if lines else ""
@@ -391,11 +396,11 @@ def read_list(path: Path) -> list[Script]:
 
 
 def keep(script: Script, path: Path) -> None:
-    """Write the result of one script into a list, keeping other changes made to the list meanwhile."""
+    """Write the result of one script into a list, keeping changes that were made to the list meanwhile."""
     told = {name: getattr(script, name) for name in KEPT}
     same = (script.repository, script.path)
     scripts = [replace(s, **told) if (s.repository, s.path) == same else s for s in read_list(path)]
-    whole = path.with_suffix(".new")  # nobody else reads half a list
+    whole = path.with_suffix(".new")  # so that nobody reads half a list
     whole.write_text(listed(scripts, path.stem), encoding="utf-8")
     whole.replace(path)
 
@@ -460,7 +465,7 @@ def main(
 
 
 def _known(script: Script, outcome: Outcome) -> bool:
-    """Whether the script's present conversion was run, or its original does not run."""
+    """Whether the result for the script's present conversion is known, and not a difference."""
     unchanged = script.conversion == outcome.digest and bool(script.seen)
     return unchanged and "differs" not in (script.ran, script.uncompiled)
 

@@ -2,11 +2,10 @@
 
     python benchmarks/wild_choose.py DIRECTORY CLEANRL --list NAME
 
-DIRECTORY holds the checkouts as owner/name, CLEANRL is one of cleanrl's repository with its history. Of each
-repository, in the order of the paths, the first files are taken that make a step of an environment and one of an
-optimizer and are of the list's kind. Not taken are files that equal one of cleanrl's in any of its commits, or one
-taken before, but for white space, and repositories that a list has already. The entries are printed; nothing is
-converted.
+DIRECTORY has the checkouts as owner/name; CLEANRL is a checkout of cleanrl's repository with its history. From each
+repository, the first files by path are taken that step an environment and an optimizer, and are of the list's kind.
+Left out are repositories that are already in a list, and files that equal, except for whitespace, a file in any commit
+of cleanrl or a file taken before. The entries are printed; nothing is converted.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ REPLAY_NAMES = (
     "qf1_a_values qf_loss td_target exploration_fraction exploration_noise linear_schedule start_e end_e q_optimizer "
     "actor_optimizer target_entropy handle_timeout_termination"
 ).split()
-"""cleanrl's own names for what replay needs."""
+"""cleanrl's names for the variables that off-policy training needs."""
 ENVIRONMENT = re.compile(r"=\s*\(?\s*[\w.]*env\w*(\[[^\]\n]*\])?(\.\w*env\w*)?\.step\(", re.IGNORECASE)
 OPTIMIZER = re.compile(r"\b[\w.]*opt(im\w*|imizer\w*|_\w+)?(\[[^\]\n]*\])?\.step\(", re.IGNORECASE)
 TORCH = re.compile(r"^\s*(import torch|from torch\b)", re.MULTILINE)
@@ -38,21 +37,21 @@ CLIPPED = re.compile(r"\bclamp\(|\bclip\(")
 RATIO = re.compile(r"\bexp\(|\bratio", re.IGNORECASE)
 SKIPPED = re.compile(r"(^|/)(site-packages|venv|\.venv|env/lib|node_modules)/")
 ENOUGH = 3
-"""The number of cleanrl's names that identifies a descendant."""
+"""The number of cleanrl's names from which a script counts as a descendant."""
 
 
 def descends(text: str) -> bool:
-    """Whether at least three of cleanrl's own names for PPO are used."""
+    """Whether a text uses enough of cleanrl's names for PPO."""
     return _names(text, PPO_NAMES) >= ENOUGH
 
 
 def replays(text: str) -> bool:
-    """Whether at least three of cleanrl's own names for what replay needs are used, and no such PPO."""
+    """Whether a text uses enough of cleanrl's names for off-policy training, and not of those for PPO."""
     return _names(text, REPLAY_NAMES) >= ENOUGH and not descends(text)
 
 
 def own(text: str) -> bool:
-    """Whether it mentions PPO and a clipped ratio, and has fewer than three of cleanrl's names."""
+    """Whether a text mentions PPO and a clipped ratio, and is no descendant of cleanrl."""
     named = re.search("ppo|proximal policy", text, re.IGNORECASE) and CLIPPED.search(text) and RATIO.search(text)
     return bool(named) and not descends(text) and not replays(text)
 
@@ -62,7 +61,7 @@ KINDS: dict[str, tuple[int, Callable[[str], bool]]] = {
     "wild_off_policy": (2, replays),
     "wild_other": (2, own),
 }
-"""The lists, each with the kind of scripts it takes, and their number per repository."""
+"""The lists, each with the number of scripts that it takes per repository, and a test for their kind."""
 
 
 def _names(text: str, names: list[str]) -> int:

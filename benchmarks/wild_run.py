@@ -24,7 +24,7 @@ from transformer.verify.verify import CannotVerify, Task, verify
 HERE = Path(__file__).parent
 STANDINS = (HERE / "wild_standins", HERE.parent / "tests" / "support" / "standins")
 LITTLE = {"seed": 1, "num-envs": 4, "num-steps": 16, "num-minibatches": 2, "update-epochs": 2, "total-timesteps": 4096}
-"""Options of most of the scripts, with values; including a seed, because some draw one."""
+"""Options that most scripts have, with values that make runs small; with a seed, because some scripts draw one."""
 REPLAYED = {
     "num-envs": 1,
     "learning-starts": 60,
@@ -36,64 +36,65 @@ REPLAYED = {
 """The same for off-policy scripts: the buffer is filled more than once."""
 STOPS = "the converted script stops"
 ITERATIONS, STEPS, LIMIT = 2, 240, 600.0
-"""Rollouts with their updates; of scripts that learn from stored steps, steps of the environment; seconds."""
+"""The length of a run, in rollouts with their updates; off-policy, in environment steps; and its limit in seconds."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What a script needs to run here, in addition to what all get."""
+    """What a script needs to run here, besides what all scripts get."""
 
     args: Sequence[str] = ()
-    """Its arguments, before those that make it small; an option here replaces one of those."""
+    """The script's arguments, followed by those that make runs small; an option here replaces one of those."""
     speed_args: Sequence[str] | None = None
-    """Its arguments where its speed is measured, with its own sizes; None if these are `args`."""
+    """The arguments for measuring its speed, with its own sizes; None means `args`."""
     ending: str = ""
-    """What is put below it, original and converted, where it only defines what other modules of its own call."""
+    """Code to add below the script, original and converted, if it only defines what other modules call."""
     observations: str = ""
-    """The space of the environment that replaces its own, in the notation of wild_standins/noise_world.py."""
+    """The observation space of the stand-in environment, in the notation of wild_standins/noise_world.py."""
     actions: str = ""
-    """Likewise."""
+    """The action space of the stand-in environment, in the same notation."""
     infos: Sequence[str] = ()
-    """Names of the numbers in its infos."""
+    """Names of the numbers in the environment's infos."""
     gym: str = ""
     """`gym` or `gymnasium`: the package that both names refer to."""
     cpu: bool = False
-    """Whether devices called `cuda` in its text are replaced by the CPU."""
+    """Whether the CPU replaces devices named `cuda` in the script's text."""
     cpu_tensors: bool = False
-    """Whether its calls of `.cuda()` are, too: all are of tensors, whose own method compiled code calls."""
+    """Whether `.cpu()` replaces calls of `.cuda()`; only if all are on tensors, because compiled code calls these."""
     files: Sequence[str] = ()
-    """Paths that it looks for in the working directory: in the folder that stands in for its modules, or its own."""
+    """Files that the script looks for in the working directory, from the stand-ins' folder or the script's own."""
     folders: Sequence[str] = ()
-    """Folders that it expects in the working directory, to save into."""
+    """Folders that the script expects in the working directory, to save into."""
     iterations: int | None = None
-    """How many iterations compiled functions are compared in, where in the usual number some are called too rarely."""
+    """The number of iterations for comparing compiled functions, if the usual number calls some of them too rarely."""
     packages: Sequence[str] = ()
-    """Packages in versions other than the installed ones, in pip's notation."""
+    """Packages that must have other versions than the installed ones, in pip's notation."""
 
 
 @dataclass(frozen=True)
 class Told:
-    """The result of a run: `equal`, `differs` or `not run`, with flags off and with flags on and nothing compiled."""
+    """The results of a run, each `equal`, `differs` or `not run`."""
 
     ran: str
+    """The result with flags off."""
     note: str = ""
-    """What differs, or the last lines of the one that did not run."""
+    """What differs, or the last lines of a script that did not run."""
     uncompiled: str = ""
-    """Empty where the script has no flags, or was not equal with them off."""
+    """The result with flags on and nothing compiled; empty if the script has no flags, or differs with them off."""
 
 
 def run(
     path: Path, root: Path, converted: str, setting: Setting, packages: Path, together: Sequence[Path] = ()
 ) -> Told:
-    """Run the original and the converted script, with its flags off and on, and compare what they did.
+    """Run the original, and the converted script with its flags off and on, and compare the results.
 
     Args:
         path: the original.
-        root: the folder of its repository, where it may import from.
+        root: the folder of its repository, from which it may import.
         converted: the text of the conversion.
-        setting: what it needs.
-        packages: where packages of other versions are kept.
-        together: the files that were converted with it.
+        setting: what the script needs.
+        packages: the folder for packages in other versions.
+        together: the files that were converted with the script.
     """
     text = read(path).content
     stepwise = replays(text)
@@ -142,7 +143,7 @@ def run_compiled(
     """Verify, as `lean-convert verify` does, up to the check that compares compiled functions with eager ones.
 
     Returns:
-        `equal`, `differs` or `not run`, and why.
+        `equal`, `differs` or `not run`, and the reason.
     """
     text = read(path).content
     if not find_flags(converted).options(["compile"]):
@@ -165,7 +166,7 @@ def run_compiled(
 
 
 def as_run(source: str, setting: Setting) -> str:
-    """A script, original or converted, with its setting's ending, and the CPU for the devices that it calls `cuda`."""
+    """The text to run of a script, original or converted: with the setting's ending, and the CPU in place of CUDA."""
     if setting.ending:
         source = f"{source}\n\n{setting.ending}\n"
     if setting.cpu:
@@ -174,7 +175,7 @@ def as_run(source: str, setting: Setting) -> str:
 
 
 def options(text: str, given: Sequence[str] = ()) -> list[str]:
-    """`given`, and what makes a run small, as far as the script knows it; none where it reads no command line."""
+    """`given`, and the options of the script that make runs small; only `given` if it reads no command line."""
     if "tyro.cli" not in text and "parse_args" not in text:
         return list(given)
     args: list[str] = []
@@ -194,13 +195,13 @@ def options(text: str, given: Sequence[str] = ()) -> list[str]:
 
 
 def replays(text: str) -> bool:
-    """Whether a script says from when on it learns from stored steps."""
+    """Whether a script has an option for when it starts to learn, as off-policy scripts do."""
     return re.search(r"\blearning[_-]starts\b", text) is not None
 
 
 @contextmanager
 def environment(path: Path, root: Path, text: str, setting: Setting, packages: Path) -> Iterator[None]:
-    """The variables that the stand-ins and the import of the repository's own modules need."""
+    """Set the environment variables that the stand-ins, and imports of the repository's own modules, need."""
     own = HERE / "wild_standins" / "+".join(root.parts[-2:])
     others = [str(installed(package, packages)) for package in setting.packages]
     folders = [*others, *map(str, STANDINS), str(path.parent), str(root)]
@@ -232,7 +233,7 @@ def environment(path: Path, root: Path, text: str, setting: Setting, packages: P
 
 
 def installed(package: str, packages: Path) -> Path:
-    """The folder of a package that pip has put there by itself, without what it needs."""
+    """The folder into which pip has installed a package, without its dependencies."""
     folder = packages / package
     if not folder.exists():
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder), package]

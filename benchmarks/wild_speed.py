@@ -1,14 +1,13 @@
-"""How much faster other people's scripts get: those of the lists that ran equal, in turns, with their own sizes.
+"""How much faster other people's scripts get: the scripts in the lists that ran equal, with their own sizes.
 
     python benchmarks/wild_speed.py DIRECTORY [--fetch] [--matching TEXT] [--part K/N] [--minutes M] [--turns N]
                                               [--page]
 
-Each script is measured as it is, with its conversion (flags off) and with its conversion under `--compile`, as by
-`lean-convert bench`, in the surroundings in which benchmarks/wild.py ran it. What was measured is kept in
-results/wild-speed.json after each script, so that a call that was ended can be repeated: what is known of a conversion
-is not measured again. Calls for different parts may run at the same time, each on a core of its own (`taskset -c 0 ...
---part 1/2`). wild_speed.md and its picture are made of that file alone; `--page` makes them and measures
-nothing.
+The original, its conversion with flags off, and its conversion under `--compile` are measured in turns, as by
+`lean-convert bench`, with the stand-ins and settings of benchmarks/wild.py. Results are stored in
+results/wild-speed.json after each script, so that an interrupted call can be repeated: a known conversion is not
+measured again. Calls for different parts may run at the same time, each on a core of its own (`taskset -c 0 ...
+--part 1/2`). wild_speed.md and its picture are made from that file alone; `--page` makes them and measures nothing.
 """
 
 from __future__ import annotations
@@ -48,27 +47,27 @@ PICTURE = RESULTS.with_suffix(".png")
 PAGE = HERE / "logs" / "wild_speed.md"
 RUNGS = (FLAGS_OFF, "compile")
 BURN_IN = 2
-"""Iterations of rollout and update."""
+"""The iterations of rollout and update in the burn-in."""
 BURN_IN_STEPS = 1100
-"""Steps from the first update on, of scripts that learn from stored steps: DQN moves its target network, and compiles
-what moves it, after 500 or 1000."""
+"""Off-policy, the steps in the burn-in from the first update on: DQN updates its target network, and so compiles that
+update, after 500 or 1000 steps."""
 AIM = 1.8
 """The geometric mean to reach under --compile."""
 SAME = ("the environment's steps", "neither rollout, advantages nor update", "matrix products and convolutions")
-"""What no transform makes faster; the last one is in other phases, too."""
+"""The parts of the time that no transform reduces; the last one is contained in other phases, too."""
 MANY = 0.4
-"""The share of products from which a script is one of big networks."""
+"""The share of time in matrix products from which a script counts as one with big networks."""
 DECISIVE = frozenset("policy acting evaluate-once update shuffle one-graph compile".split())
-"""The transforms on which speed under --compile hangs."""
+"""The transforms that decide the speed under --compile."""
 KEPT = ("status", "reason", "steps_per_second", "ratio", "warmup_seconds", "seconds_per_step", "functions")
-"""Figures of each contender that are written down."""
+"""The figures of each contender that are stored."""
 FEWEST = 3
-"""Turns without which nothing is told of a contender that ended by itself."""
+"""The minimum number of turns for results on a contender that ended by itself."""
 LIMIT = 1800
-"""Seconds that a process may live: it waits while the others compile and have their turns."""
+"""The seconds for which a process may live, including the time in which others compile and have their turns."""
 
 CLASSES = "wild_classes"
-"""The list whose scripts are told of apart: agents as classes, helpers, several files."""
+"""The list whose scripts have their own section: agents as classes, helpers, several files."""
 
 INTRODUCTION = (
     "How fast the scripts of [wild.md](wild.md), [wild_off_policy.md](wild_off_policy.md) and "
@@ -84,14 +83,14 @@ INTRODUCTION = (
 def lined_up(
     script: wild.Script, converted: str, root: Path, packages: Path, limit: float, rungs: Sequence[str]
 ) -> Iterator[list[Contender]]:
-    """One script and its conversion, to be measured in the surroundings in which it ran."""
+    """The contenders for one script and its conversion, with the settings with which it was run."""
     path = root / script.path
     text = read(path).content
     args = script.args if script.speed_args is None else script.speed_args
     quiet = [a for a in wild_run.options(text) if a == "--no-capture-video"]
     run = wild_run.as_run(text, script)
     with tempfile.TemporaryDirectory() as folder, wild_run.environment(path, root, text, script, packages):
-        if run != text and script.together:  # the places to be timed are looked for in files as they are
+        if run != text and script.together:  # the places to time are searched in the files themselves
             root = Path(shutil.copytree(root, Path(folder, "mended"), ignore=shutil.ignore_patterns(".git")))
             path = root / script.path
             path.write_text(run, encoding="utf-8")
@@ -105,7 +104,7 @@ def lined_up(
 
 
 def measured(contenders: Sequence[Contender], turns: int, cache: Path | None) -> dict[str, Any]:
-    """A script, its conversion, and this under `--compile`: the benchmark's JSON without single turns.
+    """Measure a script, its conversion, and the conversion under `--compile`; returns JSON without single turns.
 
     Raises:
         RunFailed: the original cannot be run or measured.
@@ -117,7 +116,7 @@ def measured(contenders: Sequence[Contender], turns: int, cache: Path | None) ->
 
 
 def warm_ups(contenders: Sequence[Contender]) -> dict[str, float | None]:
-    """Seconds that the last contender warms up, with an empty cache of compiled code and with a full one.
+    """The last contender's warm-up in seconds, with an empty and with a full cache of compiled code.
 
     Raises:
         RunFailed: the original cannot be run or measured.
@@ -132,7 +131,7 @@ def warm_ups(contenders: Sequence[Contender]) -> dict[str, float | None]:
 
 
 def concise(benchmark: Mapping[str, Any], kept: Sequence[str]) -> dict[str, Any]:
-    """What is kept of a benchmark: figures by contender, the machine's processor and its load at the beginning.
+    """The part of a benchmark that is stored: figures by contender, and the machine's processor and load at the start.
 
     Raises:
         RunFailed: the original ended too early.
@@ -154,7 +153,7 @@ def ratio(entry: Mapping[str, Any], rung: str) -> float | None:
 
 
 def summary(entries: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Geometric mean, worst and best, and the share that is slower, by rung."""
+    """For each mode, the geometric mean, the worst and the best ratio, and the share of scripts that are slower."""
     lines = []
     for rung in RUNGS:
         ratios = sorted(r for e in entries if (r := ratio(e, rung)) is not None)
@@ -184,7 +183,7 @@ def summary(entries: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def page(entries: Sequence[Mapping[str, Any]]) -> str:
-    """The page: what was measured, the fastest first; scripts of CLASSES below the others."""
+    """The page: the results, the fastest first; scripts of the list CLASSES stand below the others."""
     lines = ["# How much faster strangers' scripts get", "", *textwrap.wrap(INTRODUCTION, 118), ""]
     lines += _told([e for e in entries if not is_of_classes(e)], picture=True)
     if of_classes := [e for e in entries if is_of_classes(e)]:
@@ -193,7 +192,7 @@ def page(entries: Sequence[Mapping[str, Any]]) -> str:
 
 
 def is_of_classes(entry: Mapping[str, Any]) -> bool:
-    """Whether a script is of the list CLASSES."""
+    """Whether a script is in the list CLASSES."""
     return (entry["repository"], entry["path"]) in _classes()
 
 
@@ -228,7 +227,7 @@ def _told(entries: Sequence[Mapping[str, Any]], *, picture: bool = False) -> lis
 
 
 def warm_up_table(entries: Sequence[Mapping[str, Any]]) -> list[str]:
-    """How long the scripts warm up for which this was measured by itself."""
+    """A table of the scripts whose warm-up was measured separately."""
     chosen = [e for e in entries if "warm_up" in e]
     if not chosen:
         return []
@@ -246,16 +245,16 @@ def warm_up_table(entries: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def held(entry: Mapping[str, Any]) -> list[str]:
-    """Why a script gains less than AIM under --compile: where its time goes, and what was skipped that matters.
+    """Why a script gains less than AIM under --compile: where its time goes, and the decisive transforms it lacks.
 
-    The environment's steps, and all that is neither rollout nor update, are the same before and after; where the rest
-    were free, the ratio would be what they leave.
+    The time of environment steps, and of all that is neither rollout nor update, stays the same: it limits the ratio
+    even if everything else took no time.
     """
     gained = ratio(entry, RUNGS[-1])
     if gained is None or gained >= AIM:
         return []
     before, after = (_shares(entry["results"][name]) for name in (ORIGINAL, RUNGS[-1]))
-    most = max(after, key=lambda phase: after[phase])  # products are not timed here
+    most = max(after, key=lambda phase: after[phase])  # products are not timed in the conversion
     found = [f"{before[phase]:.0%} of its time are {phase}" for phase in SAME if before.get(phase, 0) > 0.2]
     found.append(f"compiled, {after[most]:.0%} are {most}")
     return [*found, *(f"{name}: {why}" for name, why in entry.get("held_back", {}).items() if name in DECISIVE)]
@@ -268,7 +267,7 @@ def _products(entry: Mapping[str, Any]) -> float | None:
 
 
 def _shares(result: Mapping[str, Any]) -> dict[str, float]:
-    """The parts of a step's time, by what it is spent on."""
+    """The shares of a step's time, by what it is spent on."""
     seconds = {"env_step": 0.0, "rollout": 0.0, **result["seconds_per_step"]}
     spent = {
         SAME[0]: seconds["env_step"],
@@ -340,7 +339,7 @@ def draw(entries: Sequence[Mapping[str, Any]]) -> None:
 
 
 def one_of_each_first(scripts: Sequence[wild.Script]) -> list[wild.Script]:
-    """The first script of each repository, then the second of each, and so on: what a call has time for is varied."""
+    """The first script of each repository, then the second of each, and so on: a short call measures a variety."""
     earlier: Counter[str] = Counter()
     turns: list[tuple[int, wild.Script]] = []
     for script in scripts:
@@ -350,7 +349,7 @@ def one_of_each_first(scripts: Sequence[wild.Script]) -> list[wild.Script]:
 
 
 class Part(click.ParamType):
-    """`K/N`: each N-th script, from the K-th on."""
+    """The type of an option `K/N`: every N-th script, from the K-th on."""
 
     name = "K/N"
 
@@ -363,7 +362,7 @@ class Part(click.ParamType):
 
 
 def _why(failed: object) -> str:
-    """The line that says why a script was not measured: that it took too long, its error, or what it wrote last."""
+    """The line that says why a script was not measured: a timeout, its error, or else its last line of output."""
     lines = str(failed).strip().splitlines() or [""]
     errors = [line for line in lines if re.match(r"[\w.]*(Error|Exception|Unsupported)\b", line)]
     line = lines[0] if "still running" in lines[0] else [lines[-1], *errors][-1]
@@ -371,42 +370,42 @@ def _why(failed: object) -> str:
 
 
 def load() -> list[dict[str, Any]]:
-    """What is known."""
+    """The stored results."""
     return json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else []  # type: ignore[no-any-return]
 
 
 def keep(entry: dict[str, Any]) -> None:
-    """Write what is known of one script in the place of what was."""
+    """Store the result of one script, in place of an earlier one."""
     with RESULTS.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # against calls for other parts
+        fcntl.flock(lock, fcntl.LOCK_EX)  # calls for other parts may write at the same time
         others = [e for e in load() if (e["repository"], e["path"]) != (entry["repository"], entry["path"])]
         ordered = sorted([*others, entry], key=lambda e: (e["repository"].lower(), e["path"]))
         RESULTS.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
 
 
 def write_page() -> None:
-    """Page and picture of what is known."""
+    """Write the page and the picture of the stored results."""
     PAGE.write_text(page(load()), encoding="utf-8")
     draw([e for e in load() if not is_of_classes(e)])
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is measured of a script, and how."""
+    """What to measure of each script, and how."""
 
     turns: int
     limit: float
-    """Seconds that one process may live."""
+    """The seconds for which one process may live."""
     cache: Path | None
-    """Where compiled code is kept from script to script."""
+    """The folder in which compiled code is kept from script to script."""
     again: bool
-    """Whether what is known of the same conversion is measured, too."""
+    """Whether to measure known conversions again."""
     warm_up: bool
     """Whether only the warm-up is measured."""
 
 
 def go_on(script: wild.Script, root: Path, packages: Path, wanted: Wanted) -> str | None:
-    """Measure a script and store the result; returns a message, or None if it is known or not converted."""
+    """Measure a script and store the result; returns a message, or None if it is known or the script is refused."""
     outcome = wild.outcome_of(root / script.path, [root / name for name in script.together])
     known = next((e for e in load() if (e["repository"], e["path"]) == (script.repository, script.path)), None)
     done = known is not None and known["conversion"] == outcome.digest and not wanted.warm_up
