@@ -1,4 +1,4 @@
-"""A DDPG script: its agent holds networks, optimizers and a replay buffer, and learns in a method."""
+"""A DDPG script whose agent holds networks, optimizers and a replay buffer, and learns in a method."""
 
 SCRIPT = """
 import argparse
@@ -110,7 +110,7 @@ DEFAULTS = {"<freeze>": FREEZE, "<thaw>": THAW}
 
 
 def agent_script(changes: dict[str, str]) -> str:
-    """The script with pieces replaced; by default the network is frozen for the actor's loss."""
+    """The script with pieces replaced; by default the critic is frozen for the actor's loss."""
     source = SCRIPT
     for old, new in (DEFAULTS | changes).items():
         assert source.count(old) == 1, old

@@ -1,4 +1,4 @@
-"""Before/after pairs: what a transform changes in parts of the script, and when and why it changes nothing."""
+"""Before/after pairs: what a transform changes in parts of a script, and when and why it changes nothing."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ GRAPHS = 'parser.add_argument("--cudagraphs", action="store_true", help="replay 
 
 
 def alone(what: str = "policy and update", captured: str = "") -> Parts:
-    """The flags, with a help text that names what is compiled, and what is captured, if anything."""
+    """The flags, with a help text that names what is compiled, and what is captured if anything is."""
     text = ADDED.replace("compile policy and update", f"compile {what}")
     return {"flags": text + (GRAPHS.format(captured) if captured else "")}
 
 
 FLAGS: Parts = {"flags": ADDED}
-"""What the flags transform adds, for the transforms that need it."""
+"""The parts that the flags transform adds, for the transforms that need it."""
 
 
 NAMED: Parts = {
@@ -34,22 +34,22 @@ NAMED: Parts = {
     "copy": "policy = agent.get_action_and_value",
     "act": edited("act", "agent.get_action_and_value", "policy"),
 }
-"""What naming the policy's call changes, and the flags that it needs."""
+"""The parts that change when the policy's call gets a name, and the flags that this needs."""
 
 
 @dataclass(frozen=True)
 class Rewrite:
-    """Parts before a transform, and the parts that it changes; the rest must stay byte for byte the same."""
+    """Parts before a transform, and the parts that it changes; all others must stay the same byte for byte."""
 
     title: str
     before: Parts
     after: Parts
     notes: tuple[str, ...] = ()
-    """A piece of each note, in their order."""
+    """A piece of each note, in the order of the notes."""
     also: tuple[str, ...] = ()
-    """Transforms that are applied before it although it does not need them."""
+    """Transforms that are applied before this one although it does not need them."""
     brief: str | None = None
-    """What the report says was done; "" for the transform's own `brief`, None if it does not matter."""
+    """The expected `brief` of the outcome: "" for the transform's own, None if it does not matter."""
 
     def __str__(self) -> str:
         return self.title
@@ -60,7 +60,7 @@ class Rewrite:
         return script(self.before)
 
     def check(self, transform: str, given: Parts | None = None) -> None:
-        """The transform makes exactly this change; `given` is the result of the transforms that it needs."""
+        """Assert that the transform makes exactly this change; `given` is the result of those that it needs."""
         step = turn(transform, self.source, self.also)
         assert isinstance(step.outcome, Applied), step.outcome
         assert self.brief in (None, step.outcome.brief)
@@ -86,7 +86,7 @@ class NoOp:
         return self.title
 
     def check(self, transform: str) -> None:
-        """The transform is skipped for this reason, with this kind."""
+        """Assert that the transform is skipped for this reason, with this kind."""
         source = script(self.parts)
         lines = [number for number, line in enumerate(source.splitlines(), 1) if self.at in line]
         assert len(lines) == 1 or not self.at
@@ -105,7 +105,7 @@ def turn(transform: str, source: str, also: tuple[str, ...] = ()) -> Step:
 
 
 def converted_by(source: str, *transforms: str) -> Conversion:
-    """A conversion by these transforms and those that they need, in a third of the time that all of them take."""
+    """A conversion by these transforms and those that they need; all transforms would take three times as long."""
     needs = {t.name: t.needs for t in all_transforms()}
     chosen, missing = {*transforms}, [*transforms]
     while missing:

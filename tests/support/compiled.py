@@ -10,10 +10,10 @@ COMMAND = (sys.executable, "-m", "transformer", "verify")
 
 
 def compiled_check(folder: Path, source: str, converted: str, *flags: str) -> dict[str, Any]:
-    """The report of the compiled rung, of a run in which every rung passes; the flags are the scripts' own.
+    """The report of the check `compile`, from a verification that succeeds; the flags are the scripts' own.
 
     Raises:
-        AssertionError: `verify` does not end with success.
+        AssertionError: the verification fails.
     """
     original, out = folder / "original.py", folder / "converted.py"
     original.write_text(source, encoding="utf-8")

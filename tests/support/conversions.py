@@ -32,7 +32,7 @@ def convert(
     ignore: Iterable[str] | None = None,
     line_length: int = 127,
 ) -> Conversion:
-    """Mark the source as converted; refuse it if it is marked or contains REFUSE; warn if it contains WARN."""
+    """Mark the source as converted; refuse it if it is already marked or contains REFUSE; warn if it contains WARN."""
     if "nonsense" in (*(select or ()), *(ignore or ())):
         raise SelectionError("there is no transform named 'nonsense'")
     if source.startswith(MARK):

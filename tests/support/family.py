@@ -1,4 +1,4 @@
-"""cleanrl's scripts: how each is run, and which transforms have nothing to change in it."""
+"""cleanrl's scripts: how each is run, and which transforms leave it as it was."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ BY_DATA = (
     "on-device",
     "tune-host",
 )
-"""Transforms that depend on the observations, the networks' layers, the environments, the form of the advantages'
-loop, and what the host makes."""
+"""Transforms that depend on the observations, the networks' layers, the environments, the form of the advantage loop,
+and on what is made on the host."""
 STORED = ["--learning-starts", "300", "--total-timesteps", "430"]
 REPLAYED = ["--buffer-size", "96", "--learning-starts", "60", "--total-timesteps", "300", "--batch-size", "16"]
-"""More steps than the buffer holds, so that its rows are overwritten."""
+"""Arguments for more steps than the buffer holds, so that its rows are overwritten."""
 CONTROL = ["--total-timesteps", "384", "--num-steps", "128", "--num-minibatches", "4", *SHORT]
 
 
 @dataclass(frozen=True)
 class Member:
-    """One script of the family: its arguments, the same in both generations except for those that `newer` adds."""
+    """One script of the family, with its arguments; `older` and `newer` have those of one generation."""
 
     name: str
     args: list[str]
@@ -45,22 +45,22 @@ class Member:
     older: tuple[str, ...] = ()
     processes: int | None = None
     only: str | None = None
-    """The only generation that has it; None means both."""
+    """The only generation that has the script; None means both."""
     fails_from_numpy: tuple[int, int] | None = None
     """The version of numpy from which the script itself fails."""
     held_back: tuple[str, ...] = ()
-    """Transforms that might have been applied, and were not."""
+    """Transforms that might have been applied, but were not."""
 
     def __str__(self) -> str:
         return self.name
 
     def run(self, generation: str, place: Path, folder: Path) -> Run | None:
-        """How to run it; None if the generation does not have it.
+        """How to run the script; None if the generation does not have it.
 
         Args:
             generation: one of GENERATIONS.
             place: the wheel of cleanrl 1.2.0, or a checkout of vwxyzjn/cleanrl.
-            folder: where a script of the wheel is put.
+            folder: the folder into which to put a script of the wheel.
         """
         if self.only not in (None, generation):
             return None
@@ -90,19 +90,19 @@ FAMILY = [
         newer=("--local-num-envs", "2"),
         older=("--num-envs", "2"),
         processes=2,
-        held_back=("one-graph", "channels-last"),  # gradients are exchanged between backward and step, as one vector
+        held_back=("one-graph", "channels-last"),  # processes exchange gradients as one vector before the step
     ),
     Member("ppo_procgen", PIXELS),
     Member("ppo_pettingzoo_ma_atari", PIXELS),
     Member(
         "ppo_continuous_action_isaacgym/ppo_continuous_action_isaacgym",
         ["--num-envs", "8", "--num-steps", "16", "--num-minibatches", "2", "--total-timesteps", "384", *SHORT],
-        held_back=("gae-hoist",),  # which dtype the environment's dones have cannot be told
+        held_back=("gae-hoist",),  # the dtype of the environment's dones is not known
     ),
     Member(
         "ppg_procgen",
         [*PIXELS[:-4], "--total-timesteps", "192", "--n-iteration", "2", "--e-auxiliary", "2"],
-        # Gradients are kept from minibatch to minibatch in the auxiliary phase
+        # The auxiliary phase accumulates gradients over minibatches
         held_back=("narrow-observations", "one-graph"),
     ),
     Member(
@@ -127,12 +127,12 @@ FAMILY = [
         [*REPLAYED, "--target-network-frequency", "50"],
         only="newer",
         fails_from_numpy=(2, 4),  # an array of one number is stored as a number
-        # Priorities are written on the host in each update, and the noise of layers by methods of theirs
+        # Each update writes priorities on the host, and layers write their noise in methods
         held_back=("target-update", "deferred-sync", "one-graph", "plain-sizes", "cudagraphs"),
     ),
     Member(
         "qdagger_dqn_atari_impalacnn",
-        # Three updates of the last phase are compared, behind those that only store and only train
+        # Three updates of the last phase are compared, after those that only store and only train
         [
             *[*REPLAYED, "--target-network-frequency", "4", "--teacher-steps", "90", "--offline-steps", "12"],
             *["--teacher-eval-episodes", "2"],

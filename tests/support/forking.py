@@ -1,4 +1,4 @@
-"""Records scripts in forks of this process, which has imported what they import: half a second each instead of five."""
+"""Records scripts in forks of this process, which has imported what they import: in half a second each, not in five."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from transformer.verify.recording import Recording, load
 from transformer.verify.run import HARNESS, Mode, Run, RunFailed, Scratch
 
 SECONDS = 60.0
-"""Wall-clock time of a run that sets no timeout."""
+"""The wall-clock limit of a run that sets no timeout."""
 MEMORY = 8 * 2**30
-"""Bytes of address space that a run may take in addition to those of this process."""
+"""The bytes of address space that a run may take in addition to those of this process."""
 MODULES = (
     "torch", "torch.distributions", "torch.optim", "torch._dynamo", "tensordict", "tensordict.nn", "gym",
     "gym.envs.classic_control", "gym.vector", "gymnasium", "gymnasium.envs.classic_control", "gymnasium.vector",
@@ -69,11 +69,11 @@ def python_forked(script: Path, *args: str, **variables: str) -> subprocess.Comp
 
 
 class TimedOut(RunFailed):
-    """The run took too long on this machine, now."""
+    """The run took too long, perhaps because the machine is busy."""
 
 
 def assert_same_output(folder: Path, original: str, converted: str) -> None:
-    """Run two scripts, and assert that both end well and print the same, and something."""
+    """Run two scripts, and assert that both succeed and print the same non-empty output."""
     told = []
     for name, text in (("original", original), ("converted", converted)):
         path = folder / name / "script.py"
@@ -112,14 +112,14 @@ def record_forked(
     """As :func:`transformer.verify.record.record_run`, in a fork. `preload` must have been called before.
 
     Args:
-        run: what to run, and for how long; its `python`, `environment` and `processes` are not looked at.
+        run: what to run, and for how long; its `python`, `environment` and `processes` are ignored.
         mode: a mode of the harness that writes a recording.
-        prepare: called in the fork, as the last thing before the harness.
-        cpu_seconds: processor time that it may take, which is the same on a machine that is busy.
+        prepare: called in the fork, right before the harness.
+        cpu_seconds: a limit on processor time, which a busy machine does not affect.
         options: the fields of the harness's job for that mode.
 
     Raises:
-        TimedOut: the run took longer than its timeout, or more processor time.
+        TimedOut: the run exceeded its timeout or its processor time.
         RunFailed: the script ended with an error.
     """
 
@@ -133,7 +133,7 @@ def record_forked(
 
 @contextmanager
 def in_forks(cpu_seconds: int | None = None) -> Iterator[None]:
-    """Make all runs inside the context forks, including those of `verify`, with this limit on processor time."""
+    """Fork all runs inside the context, including those of `verify`, with this limit on processor time."""
     real = Run.under_harness
 
     def under_harness(run: Run, mode: Mode, *_: object, **options: Any) -> AbstractContextManager[Scratch]:
@@ -153,7 +153,7 @@ def _limit(cpu_seconds: int | None) -> None:
 
 @contextmanager
 def _forked(run: Run, mode: Mode, prepare: Callable[[], object], **options: Any) -> Iterator[Scratch]:
-    """Run to the end; gives the scratch folder, which is removed on leaving.
+    """Run to the end; yields the scratch folder, which is removed on exit.
 
     Raises:
         TimedOut: the run took longer than its timeout.
@@ -185,15 +185,15 @@ def _become(scratch: Scratch, job: Path, reading: int, writing: int, prepare: Ca
         os.dup2(reading, 0)
         os.dup2(os.open(scratch.root / "stderr", os.O_WRONLY | os.O_CREAT), 2)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        sys.stdout, sys.stderr = (os.fdopen(os.dup(n), "w", buffering=1) for n in (1, 2))  # not what a test captures
+        sys.stdout, sys.stderr = (os.fdopen(os.dup(n), "w", buffering=1) for n in (1, 2))  # not pytest's capture
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
-        gc.freeze()  # the script's objects alone are looked through, as in a process of its own
+        gc.freeze()  # collections only traverse the script's objects, as in a process of its own
         gc.freeze = gc.unfreeze = lambda: None
         os.chdir(scratch.work)
         os.environ |= {"TMPDIR": str(scratch.root / "tmp"), "WANDB_MODE": "offline"}
         tempfile.tempdir = None
-        sys.path.insert(0, "")  # the harness puts the script's folder in its place
+        sys.path.insert(0, "")  # the harness replaces this entry by the script's folder
         prepare()
         status = sys.modules["_lean_harness.execute"].main(str(job))
     except SystemExit as leave:
@@ -207,11 +207,11 @@ def _become(scratch: Scratch, job: Path, reading: int, writing: int, prepare: Ca
 
 
 def _wait(process: int, scratch: Scratch, seconds: float) -> None:
-    """Wait for the run's end, and end everything that it started.
+    """Wait for the end of the run, then end everything that it started.
 
     Raises:
-        TimedOut: it was ended.
-        RunFailed: it ended with an error.
+        TimedOut: the run took too long, and was ended.
+        RunFailed: the run ended with an error.
     """
     until = time.monotonic() + seconds
     done = status = 0
@@ -219,7 +219,7 @@ def _wait(process: int, scratch: Scratch, seconds: float) -> None:
         time.sleep(0.01)
         done, status = os.waitpid(process, os.WNOHANG)
     with suppress(ProcessLookupError):
-        os.killpg(process, signal.SIGKILL)  # what it started ends with it
+        os.killpg(process, signal.SIGKILL)  # also ends what it started
     if not done:
         os.waitpid(process, 0)
         raise TimedOut(f"the script was still running after {seconds:.0f} s", scratch.last_lines())

@@ -20,20 +20,20 @@ else:
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 CONVERTED = FIXTURES / "converted"
 ARGS = tomllib.loads((FIXTURES / "ARGS.toml").read_text(encoding="utf-8"))
-"""How each fixture is run, and the files of several that are converted with it."""
+"""For each fixture, the arguments of a run, and the files to convert with it, if any."""
 
 
 shared: Path | None = None
-"""A folder in which the processes of a test run share conversions; conftest.py sets it."""
+"""A folder through which the processes of a test run share conversions; conftest.py sets it."""
 _kept: dict[str, Conversion] = {}
 _DEFAULTS = {name: option.default for name, option in inspect.signature(convert).parameters.items()}
 
 
 def converted(source: str, **options: Any) -> Conversion:
-    """As `convert`, but made once for all tests that look at the same conversion."""
+    """The result of `convert`, made only once for all tests that need the same conversion."""
     if options.get("held") is not None:
         return convert(source, **options)
-    options = {name: value for name, value in options.items() if value != _DEFAULTS[name]}  # commands pass all of them
+    options = {name: value for name, value in options.items() if value != _DEFAULTS[name]}  # commands pass defaults
     if not options.get("ignore"):
         options.pop("ignore", None)
     asked = repr((source, sorted(options.items())))
@@ -41,7 +41,7 @@ def converted(source: str, **options: Any) -> Conversion:
 
 
 def conversion_of(fixture: Path) -> Conversion:
-    """The conversion of a fixture, made once for all tests."""
+    """The conversion of a fixture, made only once for all tests."""
     together = [FIXTURES / path for path in ARGS.get(fixture.name, {}).get("together", ())]
     if together:
         return _once(fixture.stem, lambda: convert_script(str(fixture), together)[1])

@@ -1,4 +1,4 @@
-"""A conversion made by hand: small, but with everything that its displays must show."""
+"""A conversion made by hand: small, but with everything that displays of conversions must show."""
 
 import textwrap
 
@@ -74,7 +74,7 @@ def info(name: str, *needs: str) -> TransformInfo:
 
 
 def hand_made() -> Conversion:
-    """Four applied transforms, of which `rollout` moves eight lines and edits one of them, and one left out."""
+    """A conversion with four applied transforms and one left out; `rollout` moves eight lines and edits one of them."""
     return Conversion(
         ORIGINAL,
         (

@@ -7,5 +7,5 @@ COPY = re.compile(r"\.(?:cpu|numpy)\(|\bnp\.asarray\(|\.from_numpy\(|\.as_tensor
 
 
 def host_copies(source: str) -> Counter[str]:
-    """How often each of them occurs."""
+    """How often each kind of copy occurs."""
     return Counter(COPY.findall(source))

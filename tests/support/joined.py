@@ -1,4 +1,4 @@
-"""Files of a script, written into a folder, joined into one text, and run."""
+"""Writes the files of a script into a folder, merges them into one text, and runs it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from transformer.recognition.refusals import Unconvertible
 
 
 def write(folder: Path, files: Mapping[str, str]) -> Path:
-    """Write files by name; returns the path of the script among them, train.py."""
+    """Write files by name; returns the path of the script, train.py."""
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -23,7 +23,7 @@ def write(folder: Path, files: Mapping[str, str]) -> Path:
 
 
 def join(folder: Path, files: Mapping[str, str], *given: str) -> OneFile:
-    """The script joined with the given files, agent.py unless others are named."""
+    """The script merged with the given files; by default agent.py."""
     path = write(folder, files)
     found = one_file(path, files["train.py"], [path.parent / name for name in given or ("agent.py",)])
     assert found is not None
@@ -31,7 +31,7 @@ def join(folder: Path, files: Mapping[str, str], *given: str) -> OneFile:
 
 
 def refusals(folder: Path, files: Mapping[str, str], *given: str) -> list[str]:
-    """Why files cannot be joined: the place, code and message of each reason."""
+    """Why files cannot be merged: the place, code and message of each reason."""
     with pytest.raises(Unconvertible) as refused:
         join(folder, files, *given)
     return [
@@ -51,6 +51,6 @@ def printed(folder: Path, code: str) -> str:
 
 
 def written(one: OneFile, text: str) -> str:
-    """What is written of a state of a joined text, with imports of the files that stay."""
+    """The output for a state of a merged text, with imports of the files that stay."""
     assert one.staying is not None
     return "".join(line for line, _ in one.staying.written(text, 120))

@@ -1,4 +1,4 @@
-"""Judges a script: converts it, and compares the runs of each of its forms with the original's."""
+"""Judges a script: converts it, and compares runs of the conversion with a run of the original."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from transformer.verify import Recording, compare
 from transformer.verify.run import Run, RunFailed
 
 SECONDS = 60.0
-"""Wall-clock time that one run may take."""
+"""The wall-clock limit for one run."""
 RIGHT = ("equal", "refused")
 
 
@@ -21,18 +21,18 @@ RIGHT = ("equal", "refused")
 class Outcome:
     """The verdict on a script.
 
-    equal; refused; unusable: the original itself fails; or what is wrong: `raised` (the converter), `failed` (the
-    conversion, where the original does not) or `different`; the last two with " uncompiled" where it is so with the
-    flags on and nothing compiled.
+    `equal`, `refused`, or `unusable` (the original itself fails). Otherwise something is wrong: `raised` (the converter
+    raised an error), `failed` (the conversion fails, but not the original) or `different`. The last two end with
+    " uncompiled" if they occur with the flags on and nothing compiled.
     """
 
     kind: str
     said: tuple[str, ...] = ()
-    """What is wrong, or why it is refused."""
+    """What is wrong, or why the script is refused."""
     applied: tuple[str, ...] = ()
-    """Transforms."""
+    """The names of the transforms that apply."""
     skipped: dict[str, str] = field(default_factory=dict)
-    """Transforms that do not apply, and why."""
+    """The transforms that do not apply, each with the reason."""
     original: Recording | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -42,9 +42,9 @@ class Outcome:
 
 
 def judge(script: Path, source: str) -> Outcome:
-    """Convert a script, run the original, the conversion with its flags off, and with them on but nothing compiled.
+    """Convert a script; run the original, and the conversion with flags off, and with flags on but nothing compiled.
 
-    `script` is a file that may be written to, in a folder of its own. `forking.preload` must have been called.
+    `script` is a file that may be written, in a folder of its own. `forking.preload` must have been called before.
     """
     script.write_text(source, encoding="utf-8")
     try:
@@ -84,7 +84,7 @@ def _record(script: Path, source: str, args: tuple[str, ...] = (), **options: bo
     try:
         return record_forked(run, **options)
     except TimedOut:
-        return record_forked(run, **options)  # the machine was busy
+        return record_forked(run, **options)  # the machine may have been busy
 
 
 def _last(lines: str) -> tuple[str, ...]:

@@ -1,11 +1,11 @@
-"""State that persists across iterations, as parts of the script in scripts.py: saved whole, or not supported."""
+"""State that persists across iterations, as parts of the script in scripts.py: saved completely, or not supported."""
 
 from collections.abc import Mapping
 
 from scripts import PARTS, edited, script
 
 FORGETFUL = {"self.age += 1": "done = np.zeros(len(action), dtype=bool)", "self.state[done] = 0": "self.state[:] = 0"}
-"""Makes the script's environments stateless, so that a reset changes nothing."""
+"""Replacements that make the script's environments stateless, so that a reset changes nothing."""
 OVER = "        done = (np.abs(self.state[:, 0]) > 0.5) | (self.age % 7 == 0)\n"
 RATE = 'optimizer.param_groups[0]["lr"] = '
 STDLIB = "import os\nimport random\nimport signal\nfrom collections import deque"
@@ -80,7 +80,7 @@ SAVED = {
         "critic_optimizer.step()",
     ),
 }
-"""Each is saved whole. Most were once lost: the killed run continued with other values, without a warning."""
+"""State that checkpoints save completely. Most was once lost: a killed run silently continued with other values."""
 
 HELD_BACK: dict[str, tuple[dict[str, str], str]] = {
     "a tensor bound anew": (
@@ -217,4 +217,4 @@ HELD_BACK: dict[str, tuple[dict[str, str], str]] = {
         "Agent.get_value() changes self.seen, which no state_dict() holds",
     ),
 }
-"""State that no checkpoint holds: parts, and a piece of the reason why there are no checkpoints."""
+"""State that prevents checkpoints: parts, and a piece of the reason."""

@@ -1,7 +1,7 @@
-"""Small random programs, and an interpreter that tells what they read and bind, which an analysis must allow for.
+"""Small random programs, and an interpreter that records what they read and bind; analyses must allow for it.
 
-Programs consist of statements over a few names. Conditions, lengths of loops and exceptions are up to chance when a
-program is run, so any path through its text may be taken.
+Programs consist of statements over a few names. When a program runs, conditions, lengths of loops and exceptions are
+random, so any path through its text may be taken.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class Event:
     """A step of a run."""
 
     kind: str
-    """`at` and `done` (a statement begins, or ends and the next one follows), `test` (a `while` tests again), `read`,
-    `bind`, `unbind`."""
+    """`at` (a statement begins), `done` (it ends, and the next one follows), `test` (a `while` tests again), `read`,
+    `bind` or `unbind`."""
     stmt: ast.stmt
     name: str = ""
 
@@ -98,7 +98,7 @@ class _Jump(Exception):
 
 
 class Interpreter:
-    """Runs a program once, on a random path; reading an unbound name raises."""
+    """Runs a program once, on a random path; reading an unbound name raises an error."""
 
     def __init__(self, body: list[ast.stmt], chance: random.Random) -> None:
         self.events: list[Event] = []

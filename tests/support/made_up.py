@@ -38,7 +38,7 @@ def measurement(
     functions: dict[str, object] | None = None,
     cuda: str | None = None,
 ) -> Measurement:
-    """Five iterations of 10 steps at `per_step` seconds, two of burn-in, equal parts in all phases, after a warm-up."""
+    """A warm-up, then five iterations (two of burn-in) of 10 steps, `per_step` seconds each, equally in all phases."""
     rows = tuple(
         Row(warmup + t, 10 * i, t / 5, {phase: t / len(phases) for phase in phases})
         for i, t in ((i, 10 * i * per_step) for i in range(6))
@@ -48,7 +48,7 @@ def measurement(
 
 
 def benchmark(*lines: tuple[str, list[Measurement] | str], cuda: str | None = None) -> Benchmark:
-    """A benchmark of these contenders, the original first: each its rounds, or why it did not run."""
+    """A benchmark of these contenders, the original first, each with its rounds, or the reason why it did not run."""
     originals = lines[0][1]
     assert isinstance(originals, list)
     results = []
@@ -63,7 +63,7 @@ def benchmark(*lines: tuple[str, list[Measurement] | str], cuda: str | None = No
 
 
 def on_a_cpu() -> Benchmark:
-    """The original, all rungs, and another script whose phases are not known."""
+    """A benchmark of the original, all modes, and another script whose phases are not known."""
     return benchmark(
         ("original", [measurement(s, 4.0) for s in (0.002, 0.0021, 0.0019)]),
         (RUNGS[0], [measurement(s, 4.0) for s in (0.0021, 0.0020, 0.0022)]),

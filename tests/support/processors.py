@@ -1,4 +1,4 @@
-"""Processes that compute with the instructions of other processors, as far as this one has them."""
+"""Processes that compute with the instructions of other processors, as far as this one supports them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def run_under(capability: str, code: str) -> str:
     """The output of Python code that runs with tests and their support on its path.
 
     Raises:
-        AssertionError: it fails, or torch computes with other instructions.
+        AssertionError: the code fails, or torch computes with other instructions.
     """
     paths = (str(TESTS.parent), str(TESTS), str(TESTS / "support"), str(TESTS / "facts"))
     environment = {**os.environ, "ATEN_CPU_CAPABILITY": capability, "OMP_NUM_THREADS": "1"}

@@ -1,4 +1,4 @@
-"""Small programs in files: `=== title`, the code, and `--- ` above the expected result of its rewriting."""
+"""Small programs in files: `=== title`, then the code, then `--- ` and what is expected of its rewriting."""
 
 import contextlib
 import io
@@ -11,7 +11,7 @@ DATA = Path(__file__).parents[1] / "transforms" / "data"
 
 @dataclass(frozen=True)
 class Program:
-    """A program, and the expectation: a line, or a piece of the reason why it is left alone."""
+    """A program, and what is expected: a line, or a piece of the reason why the program is left alone."""
 
     title: str
     code: str

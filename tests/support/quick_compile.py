@@ -1,6 +1,6 @@
 """Runs a script as `python script.py ...` would, with torch.compile on a backend that generates no code.
 
-Dynamo, its guards and AOTAutograd's passes are those of every run; without Inductor they take seconds, not a minute.
+Dynamo, its guards and AOTAutograd's passes run as usual; without Inductor, they take seconds, not a minute.
 Usage: quick_compile.py SCRIPT [ARGUMENTS...]
 """
 

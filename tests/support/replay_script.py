@@ -133,7 +133,7 @@ def replay(**parts: str) -> str:
     """
     texts = {**PARTS, **parts}
     lines = SCRIPT.splitlines()
-    for _ in range(2):  # parts in parts
+    for _ in range(2):  # parts may contain parts
         filled = []
         for line in lines:
             name = line.strip().removeprefix("<").removesuffix(">")
@@ -150,7 +150,7 @@ def replay(**parts: str) -> str:
 
 
 def learning_first(source: str) -> str:
-    """The script with its update above the environment's step, after the previous step has been stored."""
+    """The script with its update above the environment's step, so that it learns after the previous step was stored."""
     lines = source.splitlines(keepends=True)
     step = next(i for i, line in enumerate(lines) if "envs.step(" in line)
     learn = next(i for i, line in enumerate(lines) if line.startswith("        if global_step > args.learning_starts"))

@@ -1,4 +1,4 @@
-"""A script of a common form: steps as named tuples, collated by hand, targets updated through state_dict()."""
+"""A script of a common form: named tuples as steps, collated by hand, and targets updated through state_dict()."""
 
 SCRIPT = """
 import collections

@@ -1,4 +1,4 @@
-"""Running scripts with `lean-convert run` in processes of their own; conversions may be made by hand."""
+"""Runs scripts with `lean-convert run` in processes of their own; conversions may be made by hand."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ def quick(stop: str) -> str:
 
 
 def heed_interrupts() -> None:
-    """Let SIGINT end a started process: it is ignored if tests run in the background of a shell."""
+    """Let SIGINT end a started process; processes that inherit from a shell's background job ignore it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -52,7 +52,7 @@ class Runner:
         return path
 
     def keep(self, script: Path, converted: str, facts: Facts | None = None) -> None:
-        """Put a conversion of the present script into the cache; without facts, each line comes from the same line."""
+        """Put a conversion of the present script into the cache; by default, each line comes from the same line."""
         lines = len(converted.split("\n"))
         facts = facts or Facts(origins=list(range(1, lines + 1)), transforms=[None] * lines)
         source = script.read_bytes()
@@ -70,7 +70,7 @@ class Runner:
         return self._run([*COMMAND, *map(str, args), "--", *script_args], cwd)
 
     def popen(self, *args: str | Path) -> subprocess.Popen[str]:
-        """The same, started."""
+        """Start `lean-convert args...`"""
         return subprocess.Popen(
             [*COMMAND, *map(str, args)], env=self.environment, cwd=self.folder, text=True, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heed_interrupts,

@@ -1,7 +1,7 @@
 """A small but complete PPO script in parts that a test can replace, and that runs in two seconds.
 
-A line `<name>` stands for the part of that name, indented as the line is; an empty part leaves no line behind. A part
-may hold other parts, so `functions="def rollout():\\n    <rollout>"` moves the rollout's statements into a function.
+A line `<name>` stands for the part of that name, with the indentation of the line; an empty part leaves no line. Parts
+may contain parts, so `functions="def rollout():\\n    <rollout>"` moves the rollout's statements into a function.
 """
 
 import re
@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 QUICK_COMPILE = Path(__file__).with_name("quick_compile.py")
-"""Runs a script with a torch.compile that takes seconds."""
+"""A program that runs a script with a torch.compile that takes only seconds."""
 
 SCRIPT = """\
 <imports>
@@ -267,7 +267,7 @@ def edited(part: str, old: str, new: str) -> str:
 
 
 def script(parts: Mapping[str, str] | None = None, *, spare: bool = False) -> str:
-    """The script with some of its parts replaced, or with a test's own parts inside those.
+    """The script with some of its parts replaced; these may contain further parts of a test's own.
 
     Raises:
         KeyError: a part is missing, or (unless `spare` ones are allowed) has no place.

@@ -1,4 +1,4 @@
-"""Forks runs from an existing process that has imported torch: each takes one second instead of four."""
+"""Forks runs from a process that has already imported torch: each run takes one second instead of four."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from transformer.verify.server import Server
 
 
 class Lent:
-    """A server for verifications, which exists before and after them."""
+    """A server for verifications that already runs before them, and still runs after them."""
 
     serving = staticmethod(nullcontext)
 
@@ -29,7 +29,7 @@ class Lent:
 
 @contextmanager
 def all_forked() -> Iterator[None]:
-    """Fork runs inside the context that name no server, and let verifications use servers of this context."""
+    """Inside the context, fork runs that name no server, and let verifications use the context's servers."""
     running, server = Run._running, Server(sys.executable, {})
     servers = {"": server}
 

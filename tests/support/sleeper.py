@@ -1,7 +1,8 @@
-"""A training script that does nothing but sleep for known times, and needs no package at all."""
+"""A training script that only sleeps for known times, and needs no packages."""
 
 ENV, POLICY, GAE, UPDATE, OTHER, START = 0.004, 0.002, 0.003, 0.005, 0.016, 0.1
-"""Seconds: per environment step, around it, per step of the advantages, per minibatch, per iteration, at first."""
+"""Seconds per environment step, around each step, per step of the advantages, per minibatch, per iteration, and at the
+start."""
 STEPS, MINIBATCHES, NUM_ENVS = 4, 4, 3
 
 PARTS = f"""\
@@ -79,7 +80,7 @@ for iteration in range(args.iterations):
         update()
     time.sleep({OTHER})
 """
-"""The same, in the form that a conversion gives it."""
+"""The same script, in the form that a conversion gives it."""
 
 
 def edited(old: str, new: str, source: str = TOY) -> str:

@@ -1,4 +1,4 @@
-"""Cuts a script into files at random: its definitions go to modules, which the script imports."""
+"""Splits a script into files at random: definitions go to modules, which the script imports."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ MODULES = ("part0", "part1", "part2")
 
 
 def split(source: str, draw: random.Random) -> tuple[str, dict[str, str]]:
-    """The script that is left, and its modules by their names.
+    """The remaining script, and its modules by name.
 
-    A definition stays in the script if it reads a variable of the script, or another definition that does.
+    A definition stays in the script if it reads a variable of the script, or reads another definition that stays.
     """
     body, lines = ast.parse(source).body, source.splitlines(keepends=True)
     definitions = {stmt.name: stmt for stmt in body if isinstance(stmt, Definition)}

@@ -12,7 +12,7 @@ from transformer.state import State
 
 
 def state(**parts: str) -> State:
-    """The script with some of its parts replaced, after its training loop was found and before any transform."""
+    """The state of the script, with parts replaced, after its training loop is found and before any transform."""
     return recognise(read(script(parts), 120))
 
 
@@ -28,7 +28,7 @@ def valued(state: State, name: str) -> ast.expr:
 
 
 def remembered(monkeypatch: pytest.MonkeyPatch) -> dict[str, State]:
-    """The states that are made from now on, by their texts; of each text the last."""
+    """The states that are made from now on, by their texts; for each text, the last state."""
     states: dict[str, State] = {}
     made = State.__init__
 

@@ -1,4 +1,4 @@
-"""A script recorded in a fork does the same as in its own process, and its failures are reported."""
+"""A script that is recorded in a fork does the same as in a process of its own, and its failures are reported."""
 
 import subprocess
 from pathlib import Path

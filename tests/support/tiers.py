@@ -1,4 +1,4 @@
-"""Which parameters of a test run at every change, and which only in the slow tests."""
+"""Chooses which parameters of a test run at every change, and which only in the slow tests."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def slow_but_each(nth: int, values: Iterable[T], kind: Callable[[T], Hashable] = lambda value: None) -> list[object]:
-    """Parameters of a test; of each kind, all but the first and every n-th after it are marked slow."""
+    """Parameters of a test; in each kind, all are marked slow except the first and every n-th after it."""
     met: Counter[Hashable] = Counter()
     found: list[object] = []
     for value in values:

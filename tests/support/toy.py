@@ -1,4 +1,4 @@
-"""A small training script without any package for environments or logging, to be recorded in about a second."""
+"""A small training script that needs no packages for environments or logging, and is recorded in about a second."""
 
 TOY = '''\
 import argparse
@@ -70,7 +70,7 @@ def main():
 if __name__ == "__main__":
     main()
 '''
-"""Prints only; two iterations of four environment steps and two optimizer steps."""
+"""The script. It only prints; it has two iterations of four environment steps and two optimizer steps."""
 
 
 def edited(old: str, new: str, source: str = TOY) -> str:

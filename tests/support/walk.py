@@ -1,4 +1,4 @@
-"""An environment of four numbers for class-style scripts, whose text it is part of."""
+"""An environment of four numbers, as text to be put into class-style scripts."""
 
 WALK = """\
 class Walk:

@@ -35,12 +35,12 @@ def transforms_table() -> str:
 
 
 def _asked(info: TransformInfo) -> str:
-    """The option that asks for a transform, and the transforms that it needs."""
+    """The option that requests a transform, and the transforms that it needs."""
     return ", ".join([*([f"`{flag(info.option)}`"] if info.option else []), *(f"`{n}`" for n in info.needs)])
 
 
 def transform_page(info: TransformInfo) -> str:
-    """A transform: what it does, before and after, when, why it is safe, its cost if left out, how often it applies."""
+    """The page of a transform: what it does, an example, when it applies, why it is safe, its costs, how often."""
     links = ", ".join(f"[`{n}`]({n}.md)" for n in info.needs)
     needs = f" It needs {links}." if links else ""
     asked = f"\n\nIt is applied only with `{flag(info.option)}`." if info.option else ""
@@ -68,7 +68,7 @@ def _applied() -> dict[str, list[str]]:
 
 
 def code_page(code: Code) -> str:
-    """A diagnostic: what it means and what to do."""
+    """The page of a diagnostic: what it means and what to do."""
     what = {"error": "An error: the script is not converted.", "warning": "A warning: the script is converted."}
     return (
         f"# {code.code}: {code.title}\n\n{what[code.severity]}\n\n## Why\n\n{code.reason}\n\n"
@@ -92,7 +92,7 @@ def diagnostics_table() -> str:
 
 
 def differences_table() -> str:
-    """The differences of a script that was migrated to envpool."""
+    """The differences between a script and its migration to envpool."""
     rows = [f"| {_cell(d.what)} | {_cell(d.wrappers)} | {_cell(d.envpool)} |" for d in DIFFERENCES]
     return "\n".join(["| what | gymnasium's wrappers | envpool |", "|-|-|-|", *rows])
 
@@ -107,7 +107,7 @@ def advice_table() -> str:
 
 
 def advice_examples() -> str:
-    """For each piece of advice, a tested example of what it finds and of what it leaves alone."""
+    """For each piece of advice, tested examples of what it finds, and of what it does not find."""
     places = {
         "setup": "above the training loop",
         "step": "in the loop that steps the environment",
@@ -129,7 +129,7 @@ def _cell(text: str) -> str:
 
 
 def example() -> str:
-    """Lines of a script before and after its conversion, side by side: its update."""
+    """The lines of a script's update before and after its conversion, side by side."""
     conversion = convert((ROOT / EXAMPLE).read_text(encoding="utf-8"))
     before = _part(conversion.original, "for epoch in", "optimizer.step()", left_out="# ... the losses ...")
     flags = (("compile", "update = torch.compile("), ("cudagraphs", "update = CudaGraphModule("))
@@ -140,12 +140,12 @@ def example() -> str:
 
 
 def _part(source: str, first: str, last: str, left_out: str = "") -> str:
-    """The lines from the one that begins with `first` to the next that begins with `last`, without their indentation.
+    """The lines from the one that begins with `first` to the next one that begins with `last`, without indentation.
 
-    With `left_out`, that stands in the place of the lines from the first blank one to the last blank one between them.
+    If `left_out` is given, it replaces the lines from the first to the last blank line among them.
 
     Raises:
-        ValueError: they are not there.
+        ValueError: no line begins with `first`.
     """
     lines = source.splitlines()
     starts = [i for i, line in enumerate(lines) if line.strip().startswith(first)]
@@ -183,7 +183,7 @@ def whole_pages() -> dict[Path, str]:
 
 
 def with_tables(document: str, tables: Mapping[str, Callable[[], str]]) -> str:
-    """The document with what stands between `<!-- NAME -->` and `<!-- /NAME -->` made anew.
+    """The document with new text between each pair of markers `<!-- NAME -->` and `<!-- /NAME -->`.
 
     Raises:
         ValueError: a pair of markers is missing.

@@ -1,4 +1,4 @@
-"""The documentation as a site (`make site`): hooks of mkdocs that add the pages from outside of docs/."""
+"""The documentation as a site (`make site`): hooks for mkdocs that add pages from outside docs/."""
 
 import posixpath
 import re
@@ -22,11 +22,11 @@ BROUGHT = {
         for p in sorted((ROOT / "benchmarks" / "results").glob("*.png"))
     },
 }
-"""Pages and pictures of the repository, and their places in the site."""
+"""Pages and pictures of the repository, each with its place in the site."""
 PLACES = {target: source for source, target in BROUGHT.items()}
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)#:\s]+)(#[^)\s]*)?\)")
 LONG = "---\nsearch:\n  exclude: true\n---\n"
-"""Begins a page of logs, which the search leaves out."""
+"""The beginning of a page of logs, which excludes it from the search."""
 
 
 def on_config(config: Any) -> Any:
@@ -42,7 +42,7 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the files from outside of docs/."""
+    """Add the files from outside docs/."""
     for source, target in BROUGHT.items():
         if target.endswith(".md"):
             text = (ROOT / source).read_text(encoding="utf-8")
@@ -54,7 +54,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Point links to the site's pages. A file that is no page, such as a test, is only named."""
+    """Point links to the site's pages. A link to a file that is no page, such as a test, becomes plain text."""
     here = page.file.src_uri
     folder = posixpath.dirname(PLACES.get(here, f"docs/{here}"))
 

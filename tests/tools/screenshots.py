@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def picture_terminal(conversion: Conversion, target: Path) -> None:
-    """What `lean-convert diff` prints of two steps."""
+    """Picture the output of `lean-convert diff` for two steps."""
     console = Console(file=io.StringIO(), width=120, record=True, force_terminal=True, color_system="truecolor")
     print_story(console, conversion, chapters(conversion, TERMINAL_STEPS), context=1, side_by_side=False)
     command = f"lean-convert diff {FIXTURE.name} -U 1 --transform {','.join(TERMINAL_STEPS)}"
@@ -60,7 +60,7 @@ def picture_terminal(conversion: Conversion, target: Path) -> None:
 
 
 def picture_page(conversion: Conversion) -> None:
-    """One step of the page, light and dark."""
+    """Picture one step of the page, in light and dark."""
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
         page_file = Path(folder, "page.html")
         page_file.write_text(render_page(conversion, FIXTURE.name), encoding="utf-8")

@@ -1,13 +1,13 @@
-"""Prove that a conversion is equal with old and new versions of what it runs on: `make test-versions`.
+"""Check that conversions are equal with old and new versions of Python, torch and other packages: `make test-versions`.
 
     python tests/tools/versions.py FOLDER [--only PYTHON]... [--whole]
 
-For each row a virtual environment is made in FOLDER, or brought up to date, and the quick equality tests are run in it:
-original and converted fixtures against each other, flags off, on the emulated CUDA device too, and a compiled policy's
-draws against the eager one's. With `--whole` all quick tests are run, and with the oldest Python, the newest, and the
-newest torch alone. The versions that were seen are printed at the end.
+For each row, a virtual environment is made in FOLDER, or updated, and the quick equality tests run in it. They compare
+original and converted fixtures with flags off, also on the emulated CUDA device, and the draws of a compiled policy
+with those of the eager one. With `--whole`, all quick tests run, but only with the oldest and the newest Python, and
+with the newest torch. The versions that were used are printed at the end.
 
-`python3.10` to `python3.13` must start: with pyenv, name several in PYENV_VERSION, a colon in between.
+`python3.10` to `python3.13` must start: with pyenv, name several in PYENV_VERSION, separated by colons.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TESTS = (
 WHOLE = ("-n", "2", "--dist", "worksteal", "tests")
 SHOWN = ("torch", "tensordict", "gymnasium", "gym", "envpool", "numpy")
 CLASSIC = ("gymnasium[mujoco]==0.29.1", "mujoco>=2.3.3,<3.4")
-"""What cleanrl's scripts were written for; envpool 0.9.0 has no build for Python 3.10."""
+"""The packages that cleanrl's scripts were written for; envpool 0.9.0 has no build for Python 3.10."""
 NEWEST = ("gymnasium[mujoco]>=1", "envpool>=1")
 BESIDE = ("pytest>=8.2", "einops>=0.8", "gym==0.23.1", "pygame>=2.1", "tensorboard>=2.16", "tyro>=0.9")
 
@@ -55,7 +55,7 @@ ROWS = (
     Row("3.12", "torch", NEWEST),
     Row("3.13", "torch", NEWEST),
 )
-"""The oldest and the newest version of each; without a number, the newest that installs."""
+"""The rows, with the oldest and the newest version of each package; without a number, the newest that installs."""
 FOR_WHOLE = (
     Row("3.10", "torch==2.13.*", CLASSIC),
     Row("3.11", "torch", (*CLASSIC, "envpool==0.9.0")),
@@ -67,7 +67,7 @@ def prove(row: Row, folder: Path, tests: Sequence[str]) -> dict[str, str]:
     """Make or update a row's environment and run the tests in it.
 
     Returns:
-        The versions that it has, by package, and the last line of the tests.
+        The installed versions by package, and the last line of the tests' output.
 
     Raises:
         subprocess.CalledProcessError: there is no such Python, or something cannot be installed.
@@ -77,8 +77,8 @@ def prove(row: Row, folder: Path, tests: Sequence[str]) -> dict[str, str]:
     if not python.exists():
         subprocess.run([f"python{row.python}", "-m", "venv", place], check=True)
     install = [python, "-m", "pip", "install", "--quiet", "--upgrade"]
-    subprocess.run([*install, "pip"], check=True)  # the pip of Python 3.10 cannot resolve this
-    subprocess.run([*install, row.torch], check=True)  # by itself, so that nothing chooses another one
+    subprocess.run([*install, "pip"], check=True)  # the pip of Python 3.10 cannot resolve these packages
+    subprocess.run([*install, row.torch], check=True)  # installed first, so that no other package chooses a version
     extras = "run,plots,test" if tests == WHOLE else "run"
     subprocess.run([*install, row.torch, "-e", f"{ROOT}[{extras}]", *BESIDE, *row.environments], check=True)
     listed = subprocess.run(

@@ -1,6 +1,6 @@
-"""Gives each Python process that has this folder on PYTHONPATH a CUDA device, an emulated one.
+"""Gives each Python process that has this folder on PYTHONPATH an emulated CUDA device.
 
-EMULATED_CUDA_WAITS names a file that gets, as JSON, where the process has waited for the device.
+EMULATED_CUDA_WAITS names a file for the places, as JSON, where the process has waited for the device.
 """
 
 import atexit

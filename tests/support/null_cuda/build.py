@@ -1,4 +1,4 @@
-"""Builds the CUDA device that computes nothing, for the torch of this interpreter, and runs scripts on it.
+"""Builds a CUDA device that computes nothing, for the torch of this interpreter, and runs scripts on it.
 
     python build.py SCRIPT [ARGS]
 
@@ -18,11 +18,11 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parent / "null_cuda.c"
 REPLACED = re.compile(r"(__cuda|cuda|cublas|cublasLt|cusolver\w*|cu(?!File))[A-Z]\w*")
-"""The runtime, the driver, and the two libraries that eager linear algebra calls."""
+"""The names of functions of the runtime, the driver, and the libraries that eager linear algebra calls."""
 
 
 class CannotBuild(Exception):
-    """torch here is not a build for CUDA, or there is no compiler."""
+    """This torch is no build for CUDA, or there is no compiler."""
 
 
 def _packages() -> Path:
@@ -33,7 +33,7 @@ def _packages() -> Path:
 
 
 def _unresolved(library: Path) -> set[str]:
-    """What a library wants of others."""
+    """The symbols that a library needs from other libraries."""
     listed = subprocess.run(["nm", "-D", "--undefined-only", library], capture_output=True, text=True, check=True)
     return {line.split()[-1].partition("@")[0] for line in listed.stdout.splitlines()}
 
@@ -60,8 +60,8 @@ def build(folder: Path) -> dict[str, str]:
     wanted |= set(re.findall(r"\bcu[A-Z]\w+(?=\()", (triton / "driver.c").read_text(encoding="utf-8")))
     missing = sorted(wanted - set(re.findall(r"^API .*?(\w+)\(", source, re.MULTILINE)))
     stubs = "".join(f"API int {name}(void) {{ return 0; }}\n" for name in missing)
-    built = folder / "libcuda.so.1"  # by this name Triton looks for the driver
-    # nvidia's wheels leave out some of what their headers include; Triton's does not
+    built = folder / "libcuda.so.1"  # the name by which Triton looks for the driver
+    # nvidia's wheels lack some files that their headers include; Triton's wheel has them
     command = ["gcc", "-O2", "-w", "-shared", "-fPIC", "-fvisibility=hidden", "-x", "c", "-", "-o", str(built)]
     subprocess.run(
         [*command, f"-I{headers[-1].parent}", f"-I{triton}/include", "-ldl", "-lpthread"],

@@ -1,4 +1,4 @@
-"""A game of pixels under an Atari name, and the wrappers that cleanrl's Atari scripts put around one.
+"""A game of pixels under an Atari name, and the wrappers that cleanrl's Atari scripts use.
 
 The same classes serve gym (`done`, one result of `reset`) and gymnasium (`terminated, truncated`, two).
 """
@@ -13,7 +13,7 @@ HEIGHT, WIDTH, PADDLE, LIVES = 210, 160, 32, 3
 
 
 def register(gym: ModuleType) -> None:
-    """Make the game known to gym or gymnasium."""
+    """Register the game in gym or gymnasium."""
     pair = gym.__name__ == "gymnasium"
 
     class Catch(gym.Env):  # type: ignore[name-defined, misc]
@@ -29,7 +29,7 @@ def register(gym: ModuleType) -> None:
             self.left = 0
 
         def lives(self) -> int:
-            """Lives left, asked for as `env.unwrapped.ale.lives()`."""
+            """The lives left, for `env.unwrapped.ale.lives()`."""
             return self.left
 
         def get_action_meanings(self) -> list[str]:
@@ -37,7 +37,7 @@ def register(gym: ModuleType) -> None:
             return ["NOOP", "FIRE", "RIGHT", "LEFT"]
 
         def seed(self, seed: int | None = None) -> list[int]:
-            """Seed the game, as scripts do that were written for gym and import gymnasium."""
+            """Seed the game, for scripts that were written for gym but import gymnasium."""
             self._np_random, used = gym.utils.seeding.np_random(seed)
             return [used]
 
@@ -82,7 +82,7 @@ def wrappers(gym: ModuleType) -> dict[str, Any]:
     """The wrappers by name, over the classes of gym or gymnasium."""
 
     def observed(result: Any, observation: Any) -> Any:
-        """What `reset` returned, with another observation."""
+        """The result of `reset`, with another observation."""
         return (observation, result[1]) if isinstance(result, tuple) else observation
 
     class NoopResetEnv(gym.Wrapper):  # type: ignore[name-defined, misc]

@@ -1,4 +1,4 @@
-"""Replaces the environment beside cleanrl's ppo_trxl: a sign to remember, in vector observations."""
+"""A stand-in for the environment beside cleanrl's ppo_trxl: a sign to remember, in vector observations."""
 
 import gymnasium as gym
 import numpy as np

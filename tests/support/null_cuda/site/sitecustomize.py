@@ -1,4 +1,4 @@
-"""Lets torch do without cuDNN, which the null device has not."""
+"""Lets torch do without cuDNN, which the null device does not have."""
 
 import torch
 

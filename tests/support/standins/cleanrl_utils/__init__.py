@@ -1,1 +1,1 @@
-"""Stands in for the package beside cleanrl's scripts, of which the Atari ones use the wrappers for gymnasium."""
+"""A stand-in for the package beside cleanrl's scripts; the Atari scripts use its wrappers for gymnasium."""

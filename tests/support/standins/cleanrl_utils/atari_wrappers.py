@@ -1,4 +1,4 @@
-"""The wrappers over gymnasium's classes; importing them makes the game known too."""
+"""The wrappers over gymnasium's classes; importing them also registers the game."""
 
 import gymnasium
 from pixel_game import register, wrappers

@@ -1,4 +1,4 @@
-"""A replay buffer with the interface that cleanrl's scripts use: arrays in a ring, rows drawn by numpy's generator."""
+"""A replay buffer with the interface that cleanrl's scripts use: ring buffers; numpy's generator draws rows."""
 
 from typing import NamedTuple
 
@@ -55,7 +55,7 @@ class ReplayBuffer:
         return self.buffer_size if self.full else self.pos
 
     def sample(self, count):
-        if self.in_one and self.full:  # the row that is written next holds the observation after the newest one
+        if self.in_one and self.full:  # the row to write next has the observation after the newest step
             rows = (np.random.randint(1, self.buffer_size, size=count) + self.pos) % self.buffer_size
         else:
             rows = np.random.randint(0, self.size(), size=count)

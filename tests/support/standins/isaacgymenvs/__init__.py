@@ -1,8 +1,8 @@
 """A stand-in for isaacgymenvs: carts on rails, simulated in torch tensors on the device.
 
-As there, rewards and dones are buffers that the next step changes in place, dones are int64, and an environment that
-is done is reset at the next step. With the variable STANDIN_NO_HOST set, tensors that come from the environment, and
-all that is computed from them, refuse to be copied to the host.
+As in isaacgymenvs, rewards and dones are buffers that the next step changes in place, dones are int64, and an
+environment that is done is reset in the next step. If the variable STANDIN_NO_HOST is set, tensors that come from the
+environment, and all tensors computed from them, refuse to be copied to the host.
 """
 
 import os

@@ -1,1 +1,1 @@
-"""A stand-in for minigrid, of which only wrappers are imported."""
+"""A stand-in for minigrid; scripts only import its wrappers."""

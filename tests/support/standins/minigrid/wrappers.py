@@ -1,4 +1,4 @@
-"""The wrappers that scripts import; there is no environment here to put them around."""
+"""The wrappers that scripts import; no environment here uses them."""
 
 import gymnasium as gym
 

@@ -1,11 +1,11 @@
-"""A stand-in for pettingzoo: parallel environments, whose agents all act at once, as of its version 1.18."""
+"""A stand-in for pettingzoo 1.18: parallel environments, in which all agents act at once."""
 
 import gym
 import numpy as np
 
 
 class ParallelEnv:
-    """Two agents that see one (210, 160, 3) frame; who moves towards the ball gets a point, the other loses it."""
+    """Two agents see one (210, 160, 3) frame; the one that moves towards the ball gets a point, the other loses one."""
 
     possible_agents = ["first_0", "second_0"]
     metadata = {"render_modes": ["human", "rgb_array"]}

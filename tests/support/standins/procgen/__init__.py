@@ -1,4 +1,4 @@
-"""A stand-in for procgen: frames whose brightness tells which action is right, in a vector API of gym 0.23's time."""
+"""A stand-in for procgen: the brightness of frames shows the right action; with the vector API of gym 0.23."""
 
 import gym
 import numpy as np

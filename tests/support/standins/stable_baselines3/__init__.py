@@ -1,3 +1,3 @@
-"""Stands in for stable_baselines3, of which the older scripts use the replay buffer and the wrappers for gym."""
+"""A stand-in for stable_baselines3; the older scripts use its replay buffer and its wrappers for gym."""
 
 __version__ = "2.0.0"

@@ -1,4 +1,4 @@
-"""A stand-in for supersuit: wrappers of parallel environments, and agents as the environments of a vector env."""
+"""A stand-in for supersuit: wrappers of parallel environments, and a vector env whose environments are agents."""
 
 import copy
 
@@ -130,7 +130,7 @@ class agent_indicator_v0(_Wrapper):
 
 
 class pettingzoo_env_to_vec_env_v1:
-    """Each agent is one environment; all begin anew when all are done."""
+    """A vector env in which each agent is one environment; all are reset when all are done."""
 
     metadata = {"render_modes": ["human", "rgb_array"]}
     reward_range = (-float("inf"), float("inf"))

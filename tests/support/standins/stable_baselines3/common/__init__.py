@@ -1,1 +1,1 @@
-"""Holds `atari_wrappers`."""
+"""Contains the wrappers, buffers and vector environments."""

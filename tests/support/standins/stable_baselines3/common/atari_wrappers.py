@@ -1,4 +1,4 @@
-"""The wrappers over gym's classes, or gymnasium's in a script of that; importing them makes the game known too."""
+"""The wrappers over gym's classes, or gymnasium's if the script uses that; importing them also registers the game."""
 
 import importlib
 import sys

@@ -1,4 +1,4 @@
-"""Vector environments of the older interface: `reset()` gives observations, `step()` four values, infos are a list."""
+"""Vector environments with the older interface: `reset()` gives observations, `step()` four values, infos in a list."""
 
 from typing import Any
 
@@ -70,5 +70,5 @@ class VecNormalize:
 
 
 def VecMonitor(venv: Any) -> Any:  # noqa: N802
-    """Nothing is written down."""
+    """Return the environments; nothing is recorded."""
     return venv
