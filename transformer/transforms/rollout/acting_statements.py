@@ -96,7 +96,7 @@ def apply(state: State) -> Rewrite:
     what = overlooked(roles, [p.place.scope for p in parts] if expression is None else [expression.function])
     if expression is not None and (what is None or not expression.unused):
         return _with_method(state, expression)
-    # If it records gradients, compiled code is one node of the graph, which saves other tensors for one backward pass
+    # If gradients are recorded, compiled code is one node of the graph: it saves other tensors, for one backward pass
     same = [p for p in parts if _is_quiet(roles, p) and p.in_order]  # the same statements, in the same place
     if not same and what is not None:
         raise Skip(f"{what}, so it is not known what a network computes, or what observes the order")

@@ -160,7 +160,7 @@ def _carried(roles: Roles, tensors: Tensors, rollout: ast.For, value: ast.expr) 
         return None
     name, on_host = value.id, OnHost(roles, tensors, rollout)
     world = roles.get(World)
-    # If the value is recorded above the environment's step, that step may write into its memory: it is not needed then
+    # If the value is recorded above the environment's step, it is no longer needed when that writes into its memory
     stepping = [s for s in rollout.body if any(n in roles.env_steps for n in walk(s))]
     besides = stepping if stepping and tree.statement(value).lineno < stepping[0].lineno else []
     found: list[Carried] = []
