@@ -1,13 +1,16 @@
 """Facts about builtins and container methods: each row is compared with what the call really does."""
 
+import ast
 import builtins
 import contextlib
+import copy
 import gc
 import subprocess
 import sys
-from collections import deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterator
 
+import numpy as np
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -18,6 +21,7 @@ from transformer.facts.python import (
     ROWS,
     Does,
     builtin_names,
+    combines,
     does,
     has,
     is_exception,
@@ -251,6 +255,42 @@ def test_what_operators_call() -> None:
             with contextlib.suppress(TypeError):
                 eval(text, {"x": cls()})
     assert {*seen} == OPERATOR_METHODS
+
+
+def test_which_operators_make_containers() -> None:
+    """Of a container and anything else, from either side."""
+    others = [
+        [1],
+        (1,),
+        {1},
+        {1: 1},
+        deque([1]),
+        iter([1]),
+        "a",
+        1,
+        1.0,
+        True,
+        np.ones(1),
+        np.float32(1),
+        torch.ones(1),
+    ]
+    kinds: dict[str, list[object]] = {
+        "list": [[1]], "tuple": [(1,)], "set": [{1}], "dict": [{1: 1}, Counter("a"), OrderedDict(a=1)],
+        "deque": [deque([1])],
+    }  # fmt: skip
+    for kind, ours in kinds.items():
+        for symbol in "+ - * @ / // % ** & | ^ << >>".split():
+            expression = ast.parse(f"x {symbol} y", mode="eval").body
+            assert isinstance(expression, ast.BinOp)
+            made = False
+            for x, y in (pair for o in ours for other in (*others, *ours) for pair in ((o, other), (other, o))):
+                with contextlib.suppress(Exception):
+                    found = eval(f"x {symbol} y", {"x": copy.copy(x), "y": copy.copy(y)})
+                    made |= isinstance(found, type(ours[0]))
+            if made:
+                assert combines(kind, expression.op), (kind, symbol)
+            elif kind != "dict":  # what Counter and OrderedDict have counts for all
+                assert not combines(kind, expression.op), (kind, symbol)
 
 
 def test_what_calls_the_first_of_two() -> None:

@@ -193,7 +193,7 @@ def calls(kind: Kind, name: str, row: Row) -> Iterator[tuple[str, Any, Any]]:
             yield type(made).__name__, [made, *given], getattr(made, name)(*given)
             assert all(map(torch.equal, tensors_in(made), before))
         return
-    if row.made == "on host" or (kind == "numpy" and name in ("ones", "zeros", "full", "arange", "linspace")):
+    if row.made == "on host" or (kind == "numpy" and (name == "full" or (row.dtype_at and not row.made))):
         module: Any = torch if kind == "torch" else np
         yield "sizes", [], getattr(module, name)(*MAKING.get(name, ((2, 3),)))
         return
@@ -904,6 +904,17 @@ GIVEN_TO_DRAWS: tuple[tuple[Any, ...], ...] = (
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", sorted(name for name, row in OF["numpy"].items() if row.dtype_at))
+def test_where_a_function_of_numpy_takes_the_dtype(name: str) -> None:
+    row = OF["numpy"][name]
+    given = [[1.0]] if row.made else {"arange": [0, 2, 1], "linspace": [0, 1, 2, True, False]}.get(name, [2])
+    assert len(given) == row.dtype_at
+    make = getattr(np, name)
+    assert make(*given, object).dtype == make(*given, dtype=object).dtype == object
+    assert make(*given).dtype != object
+    assert not row.made or make([None]).dtype == object  # as its contents are
+
+
 @pytest.mark.parametrize("library", [random, np.random], ids=["random", "numpy"])
 def test_what_draws_does_not_set_the_state(library: Any) -> None:
     """A draw sets no state: two different states stay different. What sets the state makes them equal."""

@@ -273,6 +273,7 @@ SECOND_NAMES = {
     "an item in a chain": ('HELD["c"] = clipfracs = []', 'HELD["c"]'),
     "setdefault()": ('HELD.clear()\nclipfracs = HELD.setdefault("c", [])', 'HELD["c"]'),
     "an attribute": ("SPACE.c = clipfracs = []", "SPACE.c"),
+    "an array of objects": ("clipfracs = []\nARRAY[0] = clipfracs", "ARRAY[0]"),
     "an attribute later": ("clipfracs = []\nSPACE.c = clipfracs", "SPACE.c"),
     "a list of lists": ("clipfracs = []\nKEPT[:] = [clipfracs]", "KEPT[0]"),
     "a starred list": ("_, *KEPT[:] = 0, (clipfracs := [])", "KEPT[0]"),

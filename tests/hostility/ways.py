@@ -27,6 +27,8 @@ import types
 
 KEPT = []
 HELD = {}
+ARRAY = np.full(2, 0.0, dtype=object)
+RECORD = np.zeros(1, dtype=[("v", object)])
 CALLED = []
 DONE = collections.deque(maxlen=4)
 SPACE = types.SimpleNamespace()
@@ -315,6 +317,16 @@ HOLDS = {
     "sorted()": Hold("KEPT += sorted([X], key=id)", "KEPT"),
     "reversed()": Hold("KEPT += reversed([X])", "KEPT"),
     "enumerate()": Hold("for _, t in enumerate([X]):\n    KEPT.append(t)", "KEPT"),
+    "an array of objects": Hold("ARRAY[0] = X", "ARRAY.tolist()"),
+    "a view of an array of objects": Hold("ARRAY.reshape(-1)[:1][0] = X", "list(ARRAY)"),
+    "fill() of an array of objects": Hold("ARRAY.fill(X)", "list(ARRAY[:1])"),
+    "a copied array of objects": Hold("ARRAY[0] = X\nKEPT[:] = ARRAY.copy()", "KEPT"),
+    "a new array of objects": Hold("KEPT.append(np.array([X, None], dtype=object))", "[t[0] for t in KEPT]"),
+    "an array joined from arrays of objects": Hold(
+        "ARRAY[0] = X\nKEPT[:] = [np.concatenate([ARRAY, ARRAY])]", "[t for all in KEPT for t in all]"
+    ),
+    "a field of an array": Hold('RECORD["v"][0] = X', 'list(RECORD["v"])'),
+    "frompyfunc()": Hold("KEPT.append(np.frompyfunc(lambda i: X, 1, 1)(np.arange(1)))", "[t[0] for t in KEPT]"),
     "a queue": Hold('HELD.setdefault("q", queue.Queue()).put(X)', 'HELD.get("q", queue.Queue()).queue'),
     "globals()": Hold('globals()["kept_x"] = X', '[globals().get("kept_x", 0.0)]'),
     "exec()": Hold('exec("KEPT.append(it)", {"KEPT": KEPT, "it": X})', "KEPT"),

@@ -6,6 +6,7 @@ A row holds for each of its names. A name without a row is unknown, and may do a
 
 from __future__ import annotations
 
+import ast
 import builtins
 import math
 from collections import Counter, OrderedDict, deque
@@ -158,7 +159,18 @@ _TYPES = {"list": list, "dict": dict, "set": set, "deque": deque, "tuple": tuple
 
 def has(kind: str, name: str) -> bool:
     """Whether a kind of container has an attribute. Subclasses of dict have more, and count as dicts here."""
-    return hasattr(_TYPES[kind], name) or (kind == "dict" and (hasattr(OrderedDict, name) or hasattr(Counter, name)))
+    return name in _attributes_of(kind)
+
+
+@cache
+def _attributes_of(kind: str) -> frozenset[str]:
+    types = (_TYPES[kind], *((OrderedDict, Counter) if kind == "dict" else ()))
+    return frozenset(name for one in types for name in dir(one))  # hasattr() would also find those of `type`
+
+
+def combines(kind: str, operator: ast.operator) -> bool:
+    """Whether an operator may make a container of this kind from one and something else."""
+    return has(kind, f"__{_ARITHMETIC[_OPERATORS.index(type(operator))]}__")
 
 
 def _index() -> dict[tuple[str, str], Does]:
@@ -206,6 +218,11 @@ OPERATOR_METHODS = frozenset(
     )
 )
 """Methods that binary operators call."""
+_OPERATORS = (
+    *(ast.Add, ast.Sub, ast.Mult, ast.MatMult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow),
+    *(ast.BitAnd, ast.BitOr, ast.BitXor, ast.LShift, ast.RShift),
+)
+"""Those of `_ARITHMETIC`, in its order."""
 SHOWN_BY = ("__str__", "__repr__", "__format__")
 """The methods that show an object; modules of torch also call `extra_repr` and `_get_name`."""
 PRINTED_TO = ("write", "flush")

@@ -85,6 +85,8 @@ class Row:
     """Whether its result, or whether it works, depends on the memory's layout."""
     inplace: int = 0
     """The index of `inplace` among a function's arguments; 0 if there is none."""
+    dtype_at: int = 0
+    """The index of the dtype among the arguments of a function that makes an array; 0 if it is not known."""
     exact: int = 0
     """The number of operands with which it is exactly rounded (with no other arguments): it copies, selects by a
     condition, or computes what IEEE 754 fully determines. Its bits are the same on every processor and anywhere in a
@@ -219,10 +221,12 @@ ROWS = (
     Row("all any argmax argmin average max mean median min nanmean prod std sum var", "numpy", "new", reduces=True),
     Row("percentile quantile", "numpy", "new", reduces=True),
     Row("full_like ones_like zeros_like", "numpy", "new"),
-    Row("array", "numpy", "new", made="of host"),
-    Row("arange", "numpy", "new", dtype="given"),
-    Row("concatenate full hstack linspace ones stack vstack zeros", "numpy", "new"),
-    Row("asarray", "numpy", "shared", made="of host"),
+    Row("array", "numpy", "new", made="of host", dtype_at=1),
+    Row("arange", "numpy", "new", dtype="given", dtype_at=3),
+    Row("concatenate full hstack stack vstack", "numpy", "new"),
+    Row("empty ones zeros", "numpy", "new", dtype_at=1),
+    Row("linspace", "numpy", "new", dtype_at=5),
+    Row("asarray", "numpy", "shared", made="of host", dtype_at=1),
     Row("ascontiguousarray atleast_1d atleast_2d expand_dims", "numpy", "shared"),
 )  # fmt: skip
 

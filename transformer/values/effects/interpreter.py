@@ -31,6 +31,7 @@ from transformer.recognition.refusals import Unconvertible
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import asked_name, has_decorator, pairwise, walk
 from transformer.syntax.tree import Tree
+from transformer.values.effects.object_arrays import holds_numbers
 from transformer.values.effects.objects import (
     EVERY,
     GIVEN,
@@ -124,6 +125,7 @@ class Interpreter:
         self._changed: dict[tuple[Frame, ast.AST, bool, str], set[Thing]] = {}
         """What was recorded as changed at a node."""
         self._of_kinds: dict[tuple[Things, tuple[str, ...]], Things] = {}
+        self._of_numbers: dict[ast.AST | None, bool] = {}
         self._bound_by: dict[tuple[Variable, ast.stmt | None], Things] = {}
         """What each statement binds a variable to; None stands for code that binds it by its name as a string."""
         self._reaching: dict[ast.Name, Collection[ast.stmt | None]] = {}
@@ -348,6 +350,7 @@ class Interpreter:
                 self.heap.put((thing, ITEMS), added, stmt)
             elif thing is UNKNOWN and not all(t.kind in MEMORY for t in value):
                 self._unknown(self.heap.reach(value), stmt)
+        self._put_into_arrays(old, value, stmt)
         called = self._special(old | value, ("__iadd__", "__add__", "__radd__"), [value | old], stmt)
         new = self._operated([old, value], stmt)
         self._bind(target, old | new | called, stmt.value)
@@ -528,15 +531,55 @@ class Interpreter:
 
     def _put_into(self, holders: Things, index: Things, things: Things, node: ast.AST) -> None:
         self._changes(holders, node)
+        self._put_into_arrays(holders, things, node, contents=True)
         for holder in holders:
             if holder.kind in MEMORY:
-                continue  # elements are copied
+                continue
             if holder is UNKNOWN:
                 self._unknown(things | index, node)
             else:
                 self.heap.put((holder, ITEMS), things | index, node, index)
                 if holder.kind == "instance":
                     self._special(frozenset([holder]), ("__setitem__",), [index, things], node)
+
+    def _put_into_arrays(
+        self, arrays: Iterable[Thing], things: Things, node: ast.AST, *, contents: bool = False
+    ) -> None:
+        """Store what arrays may hold; one of numbers, and a tensor, copies the numbers.
+
+        Args:
+            arrays: the arrays; other things are left out.
+            things: what the arrays are made from, or with `contents`, what is stored in them.
+            node: where.
+            contents: whether tensors, arrays, lists and tuples themselves may be stored, not only what they hold.
+        """
+        holding = [t for t in arrays if t.kind == "array" and not self._holds_numbers(t)]
+        if holding and (held := self._objects_in(things, node, contents=contents)):
+            for array in holding:
+                self.heap.put((array, ITEMS), held - {array}, node)
+
+    def _holds_numbers(self, array: Thing) -> bool:
+        known = self._of_numbers.get(array.node)
+        if known is None:
+            known = self._of_numbers[array.node] = holds_numbers(self._tree, array.node)
+        return known
+
+    def _objects_in(self, things: Things, node: ast.AST, *, contents: bool) -> Things:
+        """The objects among things, in lists and tuples of them, and in arrays."""
+        found, stack, seen = set[Thing](), [*things], set(things)
+        while stack:
+            thing = stack.pop()
+            inside = NOTHING
+            if thing.kind in ("list", "tuple"):
+                inside = self._items(frozenset([thing]), node)
+            elif thing.kind == "array":
+                inside = self.heap.get((thing, ITEMS))
+                found |= inside
+            if contents or thing.kind not in (*MEMORY, "list", "tuple"):
+                found.add(thing)
+            stack += inside - seen
+            seen |= inside
+        return frozenset(t for t in found if t.kind != "library")
 
     def _delete(self, target: ast.expr) -> None:
         if isinstance(target, (ast.Tuple, ast.List)):
@@ -808,7 +851,7 @@ class Interpreter:
 
     def _operated(self, sides: Sequence[Things], node: ast.AST) -> Things:
         """The result of an operator: new memory, or a container of the same elements. Numbers are no objects."""
-        given = [t for side in sides for t in side]
+        given = [t for side in sides for t in side if t.kind not in python.CONTAINERS or _combines(t.kind, node)]
         holds = frozenset(
             held
             for t in given
@@ -827,6 +870,7 @@ class Interpreter:
         for one in found:
             if one.kind not in MEMORY:
                 self.heap.put((one, ITEMS), holds, node)
+        self._put_into_arrays(found, frozenset(given), node)
         return frozenset(found)
 
     def _element(self, things: Things, node: ast.Subscript) -> Things:
@@ -835,7 +879,9 @@ class Interpreter:
         for thing in things:
             if thing.kind in MEMORY:
                 copies = bool(index) and all(t.kind in (*MEMORY, "list") for t in index)
-                found.add(self.heap.thing(thing.kind, node, self._frame.context) if copies else thing)
+                part = self.heap.thing(thing.kind, node, self._frame.context) if copies else thing
+                found |= {part, *self.heap.get((thing, ITEMS))}
+                self._put_into_arrays([part], frozenset([thing]), node)
             elif (
                 thing.kind == "tuple"
                 and thing.node is not None
@@ -1437,9 +1483,11 @@ class Interpreter:
         if name == "numpy":
             self._share(new, alike)
         given_back = self._chosen(arguments, MEMORY).union(alike)
+        objects = NOTHING.union(*(self.heap.get((t, ITEMS)) for t in alike)) if kind == "array" else NOTHING
+        self._put_into_arrays(new | into, arguments.union(alike), node)
         if row is not None and not _spreads_names(node):
             if row.memory == "number":
-                return NOTHING
+                return objects
             if row.memory == "in place":
                 self._changes(alike, node)
                 return frozenset(alike)
@@ -1451,12 +1499,13 @@ class Interpreter:
             for one in alike:
                 self._effect(node, Effect("changes", one, GRADIENTS))
             return NOTHING
-        # unknown: it may change its arguments and return them; methods of tensors and arrays keep nothing
+        # unknown: it may change its arguments and return them; only arrays of objects keep them
         self._changes([*alike, *arguments], node)
+        self._put_into_arrays(alike, arguments, node, contents=True)
         self._lend(arguments, given_back | new, node)
         for one in alike:
             self.heap.put((one, EVERY), self._chosen(arguments, ("function", "bound")), node)
-        return new | given_back | arguments
+        return new | given_back | arguments | objects
 
     def _share(self, made: Things, memory: Iterable[Thing]) -> None:
         """Record that tensors and arrays share memory with others."""
@@ -1783,6 +1832,7 @@ class Interpreter:
             places = given[torch_api.out_place(last, "numpy") :] if kind == "numpy" else []
             into = self._chosen(NOTHING.union(*places), HOLD_NUMBERS)
             self._changes(into, node)
+            self._put_into_arrays(made | into, arguments, node, contents=_gives_dtype(node, row.dtype_at))
             otherwise = isinstance(node, ast.Call) and torch_api.may_be_given(node)
             if isinstance(node, ast.Call) and torch_api.may_work_in_place(node):
                 self._changes(memory, node)
@@ -1793,7 +1843,9 @@ class Interpreter:
         if module == "numpy.random" or module == "torch.random":
             if last in ("shuffle",):
                 self._changes(arguments, node)
-            return frozenset([self.heap.thing("array", node, self._frame.context)])
+            drawn = frozenset([self.heap.thing("array", node, self._frame.context)])
+            self._put_into_arrays(drawn, arguments, node)
+            return drawn
         if module == "torch" and last in torch_api.others("asks"):
             return NOTHING
         if module.startswith("torch") and name in python.decorators():
@@ -1828,6 +1880,7 @@ class Interpreter:
         """
         made = self.heap.thing("made", node, self._frame.context, name)
         given = arguments - self._chosen(arguments, ("library",)) - {made}
+        self._put_into_arrays(given, arguments, node, contents=True)
         for keeper in keepers:
             self.heap.put((keeper, INSIDE), given - {keeper}, node)
         held = given.union(keepers) - {made}
@@ -1998,6 +2051,20 @@ def _generators(tree: Tree) -> set[ast.AST]:
 def _kind_of_function(module: str) -> torch_api.Kind | None:
     kinds: dict[str, torch_api.Kind] = {"torch": "torch", "torch.nn.functional": "functional", "numpy": "numpy"}
     return kinds.get(module)
+
+
+def _combines(kind: str, node: ast.AST) -> bool:
+    """Whether an expression with a container of this kind may make another."""
+    if isinstance(node, (ast.BinOp, ast.AugAssign)):
+        return python.combines(kind, node.op)
+    return not isinstance(node, (ast.Compare, ast.UnaryOp))
+
+
+def _gives_dtype(node: ast.AST, place: int) -> bool:
+    """Whether a call gives a dtype, at this position if it is not 0."""
+    if not isinstance(node, ast.Call):
+        return False
+    return 0 < place < len(node.args) or any(k.arg in ("dtype", None) for k in node.keywords)
 
 
 def _container_of(node: ast.AST, receiver: Thing | None) -> str:
