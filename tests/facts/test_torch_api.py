@@ -40,7 +40,7 @@ from transformer.facts.torch_api import (
     PRODUCTS,
     SAME_EACH_TIME,
     Attribute,
-    Dtypes,
+    DtypeRow,
     Kind,
     Row,
     distributions,
@@ -1201,7 +1201,7 @@ def test_constants_are_numbers(name: str) -> None:
 
 
 @pytest.mark.parametrize("row", DTYPES, ids=[row.names for row in DTYPES])
-def test_dtypes(row: Dtypes) -> None:
+def test_dtypes(row: DtypeRow) -> None:
     for name in row.names.split():
         dtype = getattr(torch, name)
         assert torch.empty(0, dtype=dtype).element_size() * 8 == row.bits

@@ -34,7 +34,7 @@ from transformer.verify.names import (
 )
 from transformer.verify.recording import Recording
 from transformer.verify.run import Run, RunFailed
-from transformer.verify.verify import SAME, Arguments, Task, verify
+from transformer.verify.verify import SAME, Configuration, Task, verify
 
 SECONDS = 6
 """Processor time that a mutant may take; the scripts themselves take less than half a second."""
@@ -122,7 +122,7 @@ class Range:
         bad = [f"{check.name}: {check.findings} {check.reason}" for check in found.checks if check.status not in SAME]
         assert found.other_arguments and not bad, f"{target.name}: {bad}"
         self._configurations = {
-            "base": Arguments(found.args, None),
+            "base": Configuration(found.args, None),
             **dict(zip((OTHER_ARGUMENTS, SHORT_EPISODES), found.other_arguments, strict=False)),
         }
         self.places = [place for place in PLACES if place.name in self._configurations]

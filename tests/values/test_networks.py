@@ -8,7 +8,7 @@ from scripts import PARTS, script
 
 from transformer.conversion.first_state import read, recognise
 from transformer.facts.libraries import OF_MODULE
-from transformer.facts.torch_api import CONTAINERS
+from transformer.facts.torch_api import MODULE_CONTAINERS
 from transformer.values.networks.attributes import LAYERS
 
 AGENT = PARTS["agent"]
@@ -659,7 +659,7 @@ def test_tables_agree_with_torch() -> None:
     torch = pytest.importorskip("torch")
     own = {name for name in dir(torch.nn.Module) if not name.startswith("_") and "hook" not in name}
     assert own - {"forward"} <= OF_MODULE
-    assert all(issubclass(getattr(torch.nn, name), torch.nn.Module) for name in LAYERS | CONTAINERS)
+    assert all(issubclass(getattr(torch.nn, name), torch.nn.Module) for name in LAYERS | MODULE_CONTAINERS)
 
 
 def test_the_reason_has_the_line_of_the_original() -> None:

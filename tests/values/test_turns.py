@@ -12,7 +12,7 @@ from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.tree import Tree
 from transformer.values.effects.interpreter import Interpreter
-from transformer.values.effects.objects import Thing, Turn, Variable
+from transformer.values.effects.objects import LastRun, Thing, Variable
 
 SCRIPTS = [*sorted(golden.CONVERTED.glob("*.py")), *sorted(golden.FIXTURES.glob("*.py"))]
 
@@ -79,7 +79,7 @@ def check(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     roles = State.first(Tree(source), 120).roles
     once = found(roles)
     with monkeypatch.context() as patched:
-        patched.setattr(Turn, "done", property(lambda self: False, lambda self, value: None))
+        patched.setattr(LastRun, "done", property(lambda self: False, lambda self, value: None))
         assert once == found(roles)
 
 

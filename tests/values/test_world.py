@@ -526,7 +526,7 @@ def test_rerunning_all_frames_finds_nothing_more(name: str) -> None:
     roles = recognise(read(FIXTURES.joinpath(f"{name}.py").read_text(encoding="utf-8"), 120)).roles
     code = Interpreter(roles)
     found = code.heap.version, {**code.values}
-    code._turns.clear()
+    code._last_runs.clear()
     for frame in code.frames:
         code._run_frame(frame)
     assert (code.heap.version, code.values) == found

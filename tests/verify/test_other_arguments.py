@@ -28,7 +28,7 @@ from transformer.verify.record import record_run
 from transformer.verify.recording import Site
 from transformer.verify.run import Run
 from transformer.verify.show import as_json, print_verification
-from transformer.verify.verify import Arguments, Task, Verification, verify
+from transformer.verify.verify import Configuration, Task, Verification, verify
 
 SCRIPT = """\
 optimizer = torch.optim.Adam(net.parameters(), lr=args.rate)
@@ -202,7 +202,7 @@ def test_checks_with_other_arguments(
     assert [r.name for r in verification.checks] == ["flags-off", "flags-on", "flags-off-other-arguments"][
         : 2 + exercised
     ]
-    assert verification.other_arguments == ((Arguments(others, None),) if exercised else ())
+    assert verification.other_arguments == ((Configuration(others, None),) if exercised else ())
     notes = [n for n in verification.notes if "With other arguments" in n]
     assert notes == [
         "With other arguments, the original fails with --lr 0.01, which was left out: ValueError: too fast"

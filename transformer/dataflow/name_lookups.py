@@ -11,7 +11,7 @@ from functools import lru_cache
 from transformer.dataflow.access import scope_access
 from transformer.dataflow.reaching import Reaching
 from transformer.dataflow.variables import COMPREHENSIONS, FUNCTIONS
-from transformer.facts.lookups import ANSWERING, ATTRIBUTES, OF_CALLER, VARIABLES, lookups
+from transformer.facts.lookups import ANSWERING, ATTRIBUTE_LOOKUPS, OF_CALLER, VARIABLES, lookups
 from transformer.syntax.options import holds_options
 from transformer.syntax.query import PARTS, asked_name, last_written, parameters, statements, walk
 from transformer.syntax.tree import Scope, Tree
@@ -65,7 +65,7 @@ def names_in_locals(tree: Tree, reaching: Reaching, call: ast.Call) -> frozenset
 
 def looks_up_names(tree: Tree, owner: ast.AST) -> bool:
     """Whether the script may look up functions and classes (or methods, if `owner` is a class) by string."""
-    found = NAMESPACES | (ATTRIBUTES if isinstance(owner, ast.ClassDef) else frozenset())
+    found = NAMESPACES | (ATTRIBUTE_LOOKUPS if isinstance(owner, ast.ClassDef) else frozenset())
     return any(
         (isinstance(n, ast.Name) and n.id in found) or _leads_to_variables(tree, n)  # sys.argv does not
         for n in tree.nodes

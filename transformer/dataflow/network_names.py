@@ -85,7 +85,7 @@ class Networks:
         """By name, the sequences that loops iterate over to bind the name."""
         loops: list[ast.For | ast.comprehension] = [*self._tree.of(ast.For), *self._tree.of(ast.comprehension)]
         found: dict[str, list[ast.expr]] = {}
-        for name, over in (turn for loop in loops for turn in _turns(loop.target, loop.iter)):
+        for name, over in (pair for loop in loops for pair in _loop_bindings(loop.target, loop.iter)):
             found.setdefault(name, []).append(over)
         return found
 
@@ -96,11 +96,11 @@ def networks(tree: Tree) -> Networks:
     return Networks(tree)
 
 
-def _turns(target: ast.expr, over: ast.expr) -> list[tuple[str, ast.expr]]:
+def _loop_bindings(target: ast.expr, over: ast.expr) -> list[tuple[str, ast.expr]]:
     """The names that a loop binds to elements, each with the sequence: through enumerate() and zip()."""
     if isinstance(target, ast.Name):
         return [(target.id, over)]
     if not isinstance(target, ast.Tuple) or not isinstance(over, ast.Call) or not isinstance(over.func, ast.Name):
         return []
     parts = over.args if over.func.id == "zip" else [ast.Constant(0), *over.args]
-    return [pair for t, part in zip(target.elts, parts, strict=False) for pair in _turns(t, part)]
+    return [pair for t, part in zip(target.elts, parts, strict=False) for pair in _loop_bindings(t, part)]

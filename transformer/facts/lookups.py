@@ -97,7 +97,7 @@ OF_CALLER = lookups(of="builtin", where=("caller", "both"))
 SETS = lookups(of="builtin", sets=True)
 EVERYTHING = VARIABLES | lookups(of="library", finds="objects")
 """Builtins and modules that give access to any variable or object."""
-ATTRIBUTES = lookups(of=("builtin", "library"), finds="attributes")
+ATTRIBUTE_LOOKUPS = lookups(of=("builtin", "library"), finds="attributes")
 """Builtins and modules that give access to attributes, functions and methods by name."""
 ANSWERING = lookups(of="special", finds="attributes")
 """Methods with which a class answers for attributes of any name."""

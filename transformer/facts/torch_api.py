@@ -330,7 +330,7 @@ def holders(*holds: str) -> frozenset[str]:
 
 
 _HOMES = {"Parameter": ("torch.nn.parameter",)}
-CONTAINERS = named(HOLDER_ROWS, {"holds": "modules"})
+MODULE_CONTAINERS = named(HOLDER_ROWS, {"holds": "modules"})
 """Modules that only hold other modules."""
 HOLDERS = named(HOLDER_ROWS, {})
 """Parameters, and modules without layers of their own."""
@@ -342,7 +342,7 @@ PRODUCTS = frozenset(
 
 
 @dataclass(frozen=True)
-class Optimizers:
+class OptimizerRow:
     """Facts about classes of torch.optim; `names` are words separated by spaces. All accept a tensor as their rate."""
 
     names: str
@@ -357,11 +357,11 @@ class Optimizers:
 
 
 OPTIMIZERS = (
-    Optimizers("Adam AdamW RMSprop", capturable=True, traced=True),
-    Optimizers("RAdam", capturable=True, traced=True, counting=True),
-    Optimizers("NAdam Adadelta Adamax ASGD Rprop", capturable=True),
-    Optimizers("SGD", traced=True, counts=False),
-    Optimizers("Adagrad"),
+    OptimizerRow("Adam AdamW RMSprop", capturable=True, traced=True),
+    OptimizerRow("RAdam", capturable=True, traced=True, counting=True),
+    OptimizerRow("NAdam Adadelta Adamax ASGD Rprop", capturable=True),
+    OptimizerRow("SGD", traced=True, counts=False),
+    OptimizerRow("Adagrad"),
 )
 
 
@@ -709,7 +709,7 @@ def is_constant(qualified: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Dtypes:
+class DtypeRow:
     """Facts about dtypes; `names` are words separated by spaces."""
 
     names: str
@@ -718,14 +718,14 @@ class Dtypes:
 
 
 DTYPES = (
-    Dtypes("float float32", "float", 32),
-    Dtypes("double float64", "float", 64),
-    Dtypes("bfloat16 float16 half", "float", 16),
-    Dtypes("int8 uint8", "integer", 8),
-    Dtypes("int16 short", "integer", 16),
-    Dtypes("int int32", "integer", 32),
-    Dtypes("int64 long", "integer", 64),
-    Dtypes("bool", "bool", 8),
+    DtypeRow("float float32", "float", 32),
+    DtypeRow("double float64", "float", 64),
+    DtypeRow("bfloat16 float16 half", "float", 16),
+    DtypeRow("int8 uint8", "integer", 8),
+    DtypeRow("int16 short", "integer", 16),
+    DtypeRow("int int32", "integer", 32),
+    DtypeRow("int64 long", "integer", 64),
+    DtypeRow("bool", "bool", 8),
 )
 
 

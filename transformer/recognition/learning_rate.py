@@ -25,7 +25,7 @@ from transformer.syntax.query import (
 )
 from transformer.syntax.tree import Scope, Tree
 
-SEEING = EVERYTHING | {"_getframe"}
+REACHES_VARIABLES = EVERYTHING | {"_getframe"}
 """What may reach a variable other than by name."""
 SCHEDULERS = "torch.optim.lr_scheduler."
 RATES = frozenset(("lr", "initial_lr", "capturable"))
@@ -224,7 +224,7 @@ class RateUses:
     def _is_for_saving(self, name: str, scope: Scope, bound: ast.stmt | None = None) -> bool:
         """Whether a variable of a scope, or the value that a statement gives it, is only passed to torch.save()."""
         tree, before = self._tree, self._roles.reaching(scope).before
-        seeing = [n for n in tree.nodes if (getattr(n, "id", "") or getattr(n, "attr", "")) in SEEING]
+        seeing = [n for n in tree.nodes if (getattr(n, "id", "") or getattr(n, "attr", "")) in REACHES_VARIABLES]
         if name in tree.declared or any(not is_vars_of_options(tree, n) for n in seeing):
             return False
         if any(n.attr in ("save", "__code__") and not isinstance(n.ctx, ast.Load) for n in tree.of(ast.Attribute)):

@@ -36,7 +36,7 @@ OPTION = "fallback_random"
 """The option that every conversion passes to torch.compile; where nothing is captured, it is the only one."""
 
 
-OTHERS = frozenset(("tinygrad", "tensorflow", "keras", "mindspore", "mlx", "paddle"))
+OTHER_FRAMEWORKS = frozenset(("tinygrad", "tensorflow", "keras", "mindspore", "mlx", "paddle"))
 """Deep-learning frameworks other than torch."""
 
 
@@ -129,7 +129,7 @@ def unsuitable(tree: Tree) -> list[Diagnostic]:
     for node, name in _imported(tree):
         if name.split(".")[0] in ("jax", "flax", "optax") and not trains_by_torch:
             return [at(node, "LC003", f"the script imports {name}: JAX compiles its own update")]
-        if name.split(".")[0] in OTHERS:
+        if name.split(".")[0] in OTHER_FRAMEWORKS:
             other = other or at(node, "LC004", f"the script imports {name}, and no torch")
     if "torch" not in modules:
         return [other or at(None, "LC004", "the script does not import torch")]

@@ -6,7 +6,7 @@ import ast
 
 from transformer.facts.torch_api import FLOAT32, SINGLE, functions, names
 from transformer.recognition.roles import Roles
-from transformer.values.networks.results import Place, Results, place_of
+from transformer.values.networks.results import ResultIndex, Results, result_index
 from transformer.values.tensors import Tensors, values
 
 SAME_DTYPE = names("tensor", dtype="kept") - names("tensor", rows="broadcast")
@@ -29,7 +29,7 @@ class Dtypes:
         """Whether an expression of the script is a float32 tensor where it is evaluated."""
         return self._float32(node, self._roles.tree.statement(node))
 
-    def _float32(self, node: ast.expr, stmt: ast.stmt, place: Place = (None, 1)) -> bool:
+    def _float32(self, node: ast.expr, stmt: ast.stmt, place: ResultIndex = (None, 1)) -> bool:
         if isinstance(node, ast.Name):
             bindings = list(self._tensors.bindings(node.id, stmt))
             return bool(bindings) and all(b is not None and self._is_bound_to_float32(node.id, b) for b in bindings)
@@ -59,7 +59,7 @@ class Dtypes:
         self._busy.add((name, stmt))
         try:
             found = list(values(stmt, name))
-            return bool(found) and all(self._float32(v, stmt, place_of(stmt, name)) for v in found)
+            return bool(found) and all(self._float32(v, stmt, result_index(stmt, name)) for v in found)
         finally:
             self._busy.discard((name, stmt))
 
@@ -70,7 +70,7 @@ class Dtypes:
         around = [*tree.ancestors(node), *(tree.ancestors(helper.call) if helper else ())]
         return any(map(roles.is_autocast, around))
 
-    def _call_is_float32(self, node: ast.Call, stmt: ast.stmt, place: Place) -> bool:
+    def _call_is_float32(self, node: ast.Call, stmt: ast.stmt, place: ResultIndex) -> bool:
         roles = self._roles
         tree = roles.tree
         if self._tensors.produced(node):

@@ -16,7 +16,7 @@ from transformer.recognition.called_once import CalledOnce
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import assigns, bind_arguments, calls_method, copied, parameters, statements, walk
 from transformer.values.networks.distributions import is_made
-from transformer.values.networks.results import Results, kept_network, loss_called, place_of
+from transformer.values.networks.results import Results, kept_network, loss_called, result_index
 
 HOST_METHODS = names("tensor", memory="number") | names("tensor", waits="value", graph=False)
 """Methods of tensors that do not return a tensor."""
@@ -181,12 +181,12 @@ class Tensors:
         if self._is_env(value, "step"):
             return self.in_step(stmt, name)
         if helper := self._helper_called(value):
-            place, count = place_of(stmt, name)
+            place, count = result_index(stmt, name)
             returned = helper.returned(place, count)
             return bool(returned) and all(self._tensor(part, at) for part, at in returned)
         if isinstance(value, (ast.GeneratorExp, ast.ListComp)) and not assigns(stmt, name):
             return self._tensor(value.elt, stmt)
-        place, count = place_of(stmt, name)
+        place, count = result_index(stmt, name)
         if place is not None and isinstance(value, ast.Call):
             if self._tree.function_called(value) is not None:
                 return self._returns_tensor(value, stmt, place, count)
@@ -378,7 +378,7 @@ class Tensors:
             found = list[tuple[ast.Call, ast.stmt]]()
             for bound in self.bindings(node.id, stmt):
                 made = list(values(bound, node.id)) if bound is not None else []
-                place = place_of(bound, node.id) if bound is not None else (None, 0)
+                place = result_index(bound, node.id) if bound is not None else (None, 0)
                 calls = [c for v in made if isinstance(v, ast.Call) for c in self._distribution(v, bound, place)]
                 if not made or len(calls) != len(made):
                     return []

@@ -142,8 +142,8 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Arguments:
-    """Arguments of both scripts beyond those of a usual run."""
+class Configuration:
+    """How both scripts were run."""
 
     args: tuple[str, ...]
     episodes: Episodes | None
@@ -159,7 +159,7 @@ class Verification:
     args: tuple[str, ...]
     """Arguments that both scripts received."""
     notes: tuple[str, ...] = field(default=(PERMUTATIONS,))
-    other_arguments: tuple[Arguments, ...] = ()
+    other_arguments: tuple[Configuration, ...] = ()
     """For the checks with other arguments and those with short episodes; empty if there were none."""
     scripts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Name and digest of `original` and `converted`."""
@@ -280,7 +280,7 @@ class _Checks:
             self._usual.original,
             self._usual.run.args,
             tuple(self._notes),
-            tuple(Arguments(comparison.run.args, comparison.episodes) for comparison in others),
+            tuple(Configuration(comparison.run.args, comparison.episodes) for comparison in others),
             _scripts(self._task),
             (
                 *not_exercised(sites_of(c.original for c in (self._usual, *others))),

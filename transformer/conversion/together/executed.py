@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from transformer.conversion.together.gathered import Gathered
 from transformer.conversion.together.modules import File
-from transformer.facts.lookups import ATTRIBUTES, VARIABLES
+from transformer.facts.lookups import ATTRIBUTE_LOOKUPS, VARIABLES
 from transformer.syntax.query import bind_arguments, parameters
 
 Function: TypeAlias = ast.FunctionDef
@@ -76,7 +76,7 @@ class _Known:
 
     def options(self, file: File, scope: ast.AST, name: str) -> list[Options] | None:
         """All dictionaries that a variable may hold; None if they are not known."""
-        if any((ATTRIBUTES | VARIABLES) - {"exec"} & each.scopes.used for each in self.files):
+        if any((ATTRIBUTE_LOOKUPS | VARIABLES) - {"exec"} & each.scopes.used for each in self.files):
             return None
         if sum(n.id == "exec" for each in self.files for n in each.tree.of(ast.Name)) != 1:
             return None

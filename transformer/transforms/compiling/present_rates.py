@@ -8,7 +8,7 @@ from collections.abc import Collection
 from transformer.dataflow.name_lookups import sees_no_value
 from transformer.facts.libraries import module_methods
 from transformer.facts.torch_api import of_optimizers, optimizers
-from transformer.recognition.learning_rate import SEEING
+from transformer.recognition.learning_rate import REACHES_VARIABLES
 from transformer.recognition.optimizers import Optimizer
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import calls_method, is_read, last_written, walk
@@ -44,7 +44,7 @@ def obstacle(roles: Roles, optimizer: Optimizer, updates: Collection[ast.Functio
     for node in tree.nodes:
         word = node.id if isinstance(node, ast.Name) else tree.last_name(node)
         method = isinstance(node, ast.Attribute) and tree.qualified(node) is None and word != "_getframe"
-        if word in SEEING and not method and not sees_no_value(tree, node):
+        if word in REACHES_VARIABLES and not method and not sees_no_value(tree, node):
             return f"line {_line(node)} uses {word}, which may see it"
     made = world.of(optimizer.call)
     if not world.is_known(made):

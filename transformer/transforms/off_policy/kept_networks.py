@@ -18,7 +18,7 @@ from transformer.recognition.roles import Roles
 from transformer.syntax.query import unparse, walk, without_methods
 from transformer.syntax.tree import Tree
 from transformer.values.effects import kept_optimizers
-from transformer.values.networks.attributes import NUMBER, Frame, Unknown, Values
+from transformer.values.networks.attributes import NUMBER, BoundScope, Unknown, Values
 from transformer.values.networks.uses import MOVING
 
 NUMBERS = NUMBER | {"list"}
@@ -37,11 +37,11 @@ class Kept:
     """The only call that makes the object; None for the object that trains."""
     value: ast.expr
 
-    def frame(self, roles: Roles) -> Frame | None:
+    def frame(self, roles: Roles) -> BoundScope | None:
         """The constructor with the arguments of its call; None if these are not explicit."""
         if self.call is None:
             return None
-        return Values(roles, lambda *_: None).enter(self.maker, self.call, Frame(roles.scope))
+        return Values(roles, lambda *_: None).enter(self.maker, self.call, BoundScope(roles.scope))
 
     @staticmethod
     def of(roles: Roles, path: str) -> Kept | None:
@@ -115,7 +115,7 @@ def _is_known_use(tree: Tree, node: ast.Attribute | ast.Name) -> bool:
     return isinstance(call, ast.Call) and (call.func is node or tree.calls(call, "copy.deepcopy"))
 
 
-def makes_new(roles: Roles, values: Values, value: ast.expr, frame: Frame) -> bool:
+def makes_new(roles: Roles, values: Values, value: ast.expr, frame: BoundScope) -> bool:
     """Whether a call makes a tensor, or a network of a class of the file, from numbers only."""
     value = without_methods(value, MOVING)
     if not isinstance(value, ast.Call):
@@ -136,7 +136,7 @@ def makes_new(roles: Roles, values: Values, value: ast.expr, frame: Frame) -> bo
 
 def _shared(roles: Roles, values: Values, functions: list[ast.FunctionDef]) -> bool:
     """Whether functions, or their callees, use a variable of the file that may be more than a number."""
-    top = Frame(roles.tree.root)
+    top = BoundScope(roles.tree.root)
     for function in functions:  # the list grows
         defaults = [*function.args.defaults, *(d for d in function.args.kw_defaults if d is not None)]
         if function.decorator_list or not all(values.leaves(d, top) == NUMBER for d in defaults):

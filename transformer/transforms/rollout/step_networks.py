@@ -14,7 +14,7 @@ from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, Tra
 from transformer.transforms.extraction import define, top_level
 from transformer.transforms.rollout.policy import acting_callee, is_tensor, network_name, records_nothing
 from transformer.values.effects.graphs import Graphs
-from transformer.values.networks.computing import Sealed
+from transformer.values.networks.computing import KnownNetworks
 from transformer.values.tensors import Tensors
 
 INFO = TransformInfo(
@@ -109,14 +109,14 @@ def _inputs(roles: Roles, call: ast.Call) -> list[str]:
         Skip: the call may do more than compute with them.
     """
     tree, callee, line = roles.tree, ast.unparse(call.func), f"line {call.lineno}"
-    network, owner, sealed = network_name(call.func), _owner(roles, network_name(call.func)), roles.get(Sealed)
+    network, owner, known = network_name(call.func), _owner(roles, network_name(call.func)), roles.get(KnownNetworks)
     above = all(stmt in roles.setup or _is_above(roles, stmt) for stmt, _ in roles.assignments(network))
     if owner is None or network in roles.variant or not above:
         raise Skip(f"{line} calls {callee}(), which is not made once above the training loop, of a class of this file")
     part = call.func.attr if isinstance(call.func, ast.Attribute) else None
     methods = {s.name: s for s in owner.body if isinstance(s, ast.FunctionDef)}
     method = methods.get(part or "forward")
-    if not (part in sealed.networks(owner) if method is None else sealed.runs(owner, part or "forward")):
+    if not (part in known.networks(owner) if method is None else known.runs(owner, part or "forward")):
         raise Skip(f"{line} calls {callee}(), which may do more than compute")
     stmt = tree.statement(call)
     bound = [t.id for t in stmt.targets if isinstance(t, ast.Name)] if isinstance(stmt, ast.Assign) else []

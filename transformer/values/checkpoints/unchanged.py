@@ -59,9 +59,9 @@ class Unchanged:
         if isinstance(parent, ast.Tuple) and isinstance(self._tree.parents[parent], ast.Subscript):
             return True
         if isinstance(parent, (ast.For, ast.comprehension)):
-            return parent.iter is not node or self._target_keeps_it(parent.target, seen)
+            return parent.iter is not node or self._target_is_harmless(parent.target, seen)
         if isinstance(parent, ast.Assign):
-            return all(self._target_keeps_it(target, seen) for target in parent.targets)
+            return all(self._target_is_harmless(target, seen) for target in parent.targets)
         if isinstance(parent, ast.AugAssign):
             return parent.value is node  # `x += value` computes with the value
         if isinstance(parent, ast.Attribute):
@@ -76,9 +76,9 @@ class Unchanged:
             return isinstance(outer, ast.Call) and self._given(outer, parent, seen)
         return False
 
-    def _target_keeps_it(self, target: ast.expr, seen: frozenset[str]) -> bool:
+    def _target_is_harmless(self, target: ast.expr, seen: frozenset[str]) -> bool:
         if isinstance(target, (ast.Tuple, ast.List)):
-            return all(self._target_keeps_it(t, seen) for t in target.elts)
+            return all(self._target_is_harmless(t, seen) for t in target.elts)
         if isinstance(target, ast.Subscript):  # a tensor or an array copies it; a list or a dict would keep it
             return not isinstance(target.slice, ast.Constant) or not isinstance(target.slice.value, str)
         return isinstance(target, ast.Name) and self.name(target.id, seen=seen) is None

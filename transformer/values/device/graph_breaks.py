@@ -24,7 +24,9 @@ from transformer.values.networks.distributions import goes_on_checking
 from transformer.values.reports import is_report
 from transformer.values.tensors import Tensors
 
-READS = names("tensor", waits="value") - names("tensor", moves=True) | names("tensor", "torch", waits="size")
+DEPENDS_ON_VALUES = names("tensor", waits="value") - names("tensor", moves=True) | names(
+    "tensor", "torch", waits="size"
+)
 """Methods and functions whose results, or the sizes of the results, depend on a tensor's values."""
 SIZES = attributes(memory="number", tells=False)
 GIVES_SIZES = methods(memory="number", waits="")
@@ -41,20 +43,22 @@ TRACED = (BUILTINS | VALUES_ASKED | builtin_names(takes=True) | builtin_names(ma
 def graph_break(roles: Roles, function: ast.FunctionDef, nodes: Collection[ast.AST]) -> Held | None:
     """The first of some nodes of a function, or of the functions they call, where a graph may end; None if none may."""
     called, unknown = roles.get(World).run_at(function, nodes)
-    ends = [Code(roles, function).end(nodes)]
-    ends += [Code(roles, owner).end(run(owner)) for owner in called if not is_ours(roles, owner)]
+    ends = [FunctionCode(roles, function).end(nodes)]
+    ends += [
+        FunctionCode(roles, owner).end(nodes_run(owner)) for owner in called if not written_by_transform(roles, owner)
+    ]
     found = [held for held in ends if held is not None]
     if unknown is not None:
         found.append(Held(unknown, "runs unknown code"))
     return min(found, key=lambda held: held.lineno, default=None)
 
 
-def is_ours(roles: Roles, owner: ast.AST) -> bool:
-    """Whether a transform has written a function so that it does not wait for the device."""
+def written_by_transform(roles: Roles, owner: ast.AST) -> bool:
+    """Whether a transform has written a function, and so that it does not wait for the device."""
     return getattr(owner, "name", "") in roles.history.on_device
 
 
-def run(owner: ast.AST) -> Iterator[ast.AST]:
+def nodes_run(owner: ast.AST) -> Iterator[ast.AST]:
     """The nodes of a function that run when it is called; annotations, errors and nested functions are left out."""
     body = getattr(owner, "body", [])
     stack: list[ast.AST] = [*body] if isinstance(body, list) else [body]
@@ -67,7 +71,7 @@ def run(owner: ast.AST) -> Iterator[ast.AST]:
             stack += children(node)
 
 
-class Code:
+class FunctionCode:
     """The code of one function."""
 
     def __init__(self, roles: Roles, owner: ast.AST) -> None:
@@ -152,7 +156,9 @@ class Code:
         if not calls_method(call):
             return None  # the functions it may run are checked separately
         things = self.world.of(call.func.value)
-        if call.func.attr in READS and not (things and all(t.kind in ("instance", *CONTAINERS) for t in things)):
+        if call.func.attr in DEPENDS_ON_VALUES and not (
+            things and all(t.kind in ("instance", *CONTAINERS) for t in things)
+        ):
             return f"reads {ast.unparse(call.func.value)} on the host"
         if self.roles.get(Tensors).tensor(call.func.value):  # a network's result may also hold its arguments
             return None
@@ -181,5 +187,5 @@ class Code:
             return True
         selects = name == "torch.where" and len(call.args) == 1
         asks = any(k.arg in ("generator", "error_if_nonfinite") for k in call.keywords)
-        waits = last in READS | VALUES or selects or asks
+        waits = last in DEPENDS_ON_VALUES | VALUES or selects or asks
         return waits or works_on_host(name) or library_does(name) == "processes"

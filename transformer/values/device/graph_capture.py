@@ -30,7 +30,7 @@ from transformer.syntax.query import (
 )
 from transformer.syntax.tree import Tree
 from transformer.values.device.waits import (
-    READS,
+    SYNCHRONIZES,
     arguments,
     asks_tensor,
     computes_on_host,
@@ -44,7 +44,7 @@ from transformer.values.device.waits import (
 )
 from transformer.values.effects.interpreter import MEMORY
 from transformer.values.effects.world import World
-from transformer.values.networks.attributes import MODULE, Frame, Unknown, Values, no_class
+from transformer.values.networks.attributes import MODULE, BoundScope, Unknown, Values, no_class
 from transformer.values.networks.results import Results, loss_called
 
 BUILTINS = (
@@ -276,7 +276,7 @@ class Capture:
         method, owner, receiver = func.attr, root(func), ast.unparse(func.value)
         if loss_called(self._tree, func):
             return None
-        if method in READS:
+        if method in SYNCHRONIZES:
             return f"reads {receiver} on the host"
         if method in ("type", "to") and any(is_host(self._tree, a) for a in arguments(call)):
             return f"moves {receiver} to the host"
@@ -344,7 +344,7 @@ class Capture:
         if names and all(n.startswith("torch.nn.") and "parallel" not in n.lower() for n in names):
             return True
         try:
-            return Values(self._roles, no_class).leaves(value, Frame(self._roles.scope)) == MODULE
+            return Values(self._roles, no_class).leaves(value, BoundScope(self._roles.scope)) == MODULE
         except Unknown:
             return False
 

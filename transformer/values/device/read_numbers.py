@@ -15,7 +15,7 @@ from transformer.dataflow.access import access
 from transformer.facts.python import CONVERTS
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import calls_method, walk
-from transformer.values.device.graph_breaks import Code, is_ours, run
+from transformer.values.device.graph_breaks import FunctionCode, nodes_run, written_by_transform
 from transformer.values.device.waits import arguments, computes_on_host
 from transformer.values.effects.world import World
 from transformer.values.tensors import Tensors
@@ -24,7 +24,7 @@ from transformer.values.tensors import Tensors
 def reads_numbers(roles: Roles, functions: Iterable[ast.FunctionDef]) -> bool:
     """Whether functions, or functions that they run, may read a number from a tensor."""
     codes = [code for function in functions for code in _codes(roles, function)]
-    return any(code.reads(node) for code in codes for node in run(code.owner))
+    return any(code.reads(node) for code in codes for node in nodes_run(code.owner))
 
 
 def looks_up(roles: Roles, function: ast.FunctionDef) -> ast.expr | None:
@@ -33,18 +33,22 @@ def looks_up(roles: Roles, function: ast.FunctionDef) -> ast.expr | None:
     Dynamo raises an error there, and also where such a number is formatted by format().
     """
     codes = _codes(roles, function)
-    return next((n for code in codes for n in run(code.owner) if isinstance(n, ast.expr) and code.looks_up(n)), None)
+    return next(
+        (n for code in codes for n in nodes_run(code.owner) if isinstance(n, ast.expr) and code.looks_up(n)), None
+    )
 
 
 def _codes(roles: Roles, function: ast.FunctionDef) -> list[_Numbers]:
     """A function and those of this file that it may run; if it may run anything, those found by name."""
     run = roles.get(World).functions_run(function)
     called = roles.reached([function]) if run is None else sorted(run, key=lambda f: getattr(f, "lineno", 0))
-    owners = dict.fromkeys(f for f in called if isinstance(f, (ast.FunctionDef, ast.Lambda)) and not is_ours(roles, f))
+    owners = dict.fromkeys(
+        f for f in called if isinstance(f, (ast.FunctionDef, ast.Lambda)) and not written_by_transform(roles, f)
+    )
     return [_Numbers(roles, owner) for owner in {function: None, **owners}]
 
 
-class _Numbers(Code):
+class _Numbers(FunctionCode):
     """The code of one function, with the numbers that it reads from tensors."""
 
     @cached_property

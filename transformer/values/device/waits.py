@@ -13,7 +13,7 @@ from transformer.facts.torch_api import OF_HOST, TYPES, functions, names, of_par
 from transformer.syntax.query import calls_method, children, walk
 from transformer.syntax.tree import Tree
 
-READS = names("tensor", "torch", waits=("value", "size"))
+SYNCHRONIZES = names("tensor", "torch", waits=("value", "size"))
 """Methods and torch functions that synchronize: their results, or the sizes of the results, depend on values."""
 VALUES = names("torch", waits="value")
 """Functions of torch that return True or False depending on a tensor's values."""
@@ -57,7 +57,7 @@ def of_torch(tree: Tree, call: ast.Call, name: str) -> str | None:
         return f"calls {text}(), which reads its arguments on the host to check them"
     if last in VALUES:
         return f"calls {text}(), whose result the host reads"
-    if last in READS or (name == "torch.where" and len(call.args) == 1):
+    if last in SYNCHRONIZES or (name == "torch.where" and len(call.args) == 1):
         return f"calls {text}(), whose result's size depends on a tensor's values"
     if last.islower() and library_does(name) == "computes" and name not in of_parameters() and last not in KNOWN:
         return f"calls {text}(), which is not known to run only on the device"

@@ -45,10 +45,10 @@ from transformer.values.effects.objects import (
     UNKNOWN,
     Context,
     Heap,
+    LastRun,
     Place,
     Thing,
     Things,
-    Turn,
     Variable,
     in_order,
 )
@@ -146,7 +146,7 @@ class Interpreter:
         self.frames: list[Frame] = []
         """All bodies that run, in the order in which their calls were found."""
         self._known: set[Frame] = set()
-        self._turns: dict[Frame, dict[ast.AST, Turn]] = {}
+        self._last_runs: dict[Frame, dict[ast.AST, LastRun]] = {}
         self.reads: set[tuple[Variable, Owner]] = set()
         """The variables that are read, each with the scope that reads it."""
         self._steps = frozenset(roles.env_steps)
@@ -262,8 +262,8 @@ class Interpreter:
             raise _TooMuch
         if self._runs_again(stmt):
             self._run_head(stmt)
-            self.heap.turn = None
-        elif self.heap.turn is not None:  # in a class
+            self.heap.running = None
+        elif self.heap.running is not None:  # in a class
             self._run_head(stmt)
         if not isinstance(stmt, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             for name in ("body", "orelse", "finalbody"):
@@ -273,12 +273,12 @@ class Interpreter:
 
     def _runs_again(self, node: ast.AST) -> bool:
         """Whether to run a statement again: it is not running now, and may find something new."""
-        if self.heap.turn is not None:
+        if self.heap.running is not None:
             return False
-        turn = self._turns.setdefault(self._frame, {}).setdefault(node, Turn())
-        if not turn.done:
-            turn.done, self.heap.turn = True, turn
-        return self.heap.turn is not None
+        last_run = self._last_runs.setdefault(self._frame, {}).setdefault(node, LastRun())
+        if not last_run.done:
+            last_run.done, self.heap.running = True, last_run
+        return self.heap.running is not None
 
     def _run_head(self, stmt: ast.stmt) -> None:
         """Run a statement without its blocks; a class includes its body."""
@@ -1294,25 +1294,25 @@ class Interpreter:
         """Run a body inside the statement that calls it, so that the statement need not run again for its result."""
         if self._depth == DEEPEST_RUN:
             return
-        calling = self._frame, self._scope, self.heap.turn
+        calling = self._frame, self._scope, self.heap.running
         self._depth += 1
-        self.heap.turn = None
+        self.heap.running = None
         self._run_frame(frame)
         self._depth -= 1
-        self._frame, self._scope, self.heap.turn = calling
+        self._frame, self._scope, self.heap.running = calling
 
     def _run_frame(self, frame: Frame) -> None:
         """Run a function's body, or the module's."""
         self._frame, self._scope = frame, frame.owner
-        turns = self._turns.get(frame)
-        if turns is not None and all(turn.done for turn in turns.values()):
+        last_runs = self._last_runs.get(frame)
+        if last_runs is not None and all(last_run.done for last_run in last_runs.values()):
             return  # every statement has run and would find nothing new
         body = frame.owner.body  # type: ignore[union-attr]
         if isinstance(body, list):
             self._run_block(body)
         elif self._runs_again(body):
             self._give_back(self._of(body))
-            self.heap.turn = None
+            self.heap.running = None
 
     def _instantiate(
         self, cls: Thing, given: list[Things], named: dict[str, Things], node: ast.AST, spread: Things

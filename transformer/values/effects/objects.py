@@ -93,7 +93,7 @@ Place: TypeAlias = "Variable | tuple[Thing, str]"
 """What can hold an object: a variable, or an attribute of another object (ITEMS of a container)."""
 
 
-class Turn:
+class LastRun:
     """The last run of one statement in one context."""
 
     done = False
@@ -110,9 +110,9 @@ class Heap:
     attributes: dict[Thing, set[str]] = field(default_factory=dict)
     version: int = 0
     """Changes whenever something new is found."""
-    turn: Turn | None = None
+    running: LastRun | None = None
     """The running statement: it is marked to run again when something that it reads changes."""
-    _readers: dict[Hashable, set[Turn]] = field(default_factory=dict)
+    _readers: dict[Hashable, set[LastRun]] = field(default_factory=dict)
     _made: dict[tuple[object, ...], Thing] = field(default_factory=dict)
 
     def thing(
@@ -136,17 +136,17 @@ class Heap:
 
     def read(self, what: Hashable) -> None:
         """Note that the running statement reads a place, all attributes of a thing, or something outside the heap."""
-        if self.turn is not None:
+        if self.running is not None:
             readers = self._readers.get(what)
             if readers is None:
-                self._readers[what] = {self.turn}
+                self._readers[what] = {self.running}
             else:
-                readers.add(self.turn)
+                readers.add(self.running)
 
     def changed(self, what: Hashable) -> None:
         """Mark the statements that read this to be run again."""
-        for turn in self._readers.pop(what, ()):
-            turn.done = False
+        for last_run in self._readers.pop(what, ()):
+            last_run.done = False
 
     def put(
         self, place: Place, things: Iterable[Thing], node: ast.AST | None = None, keys: Iterable[Thing] | None = None
@@ -175,7 +175,7 @@ class Heap:
         """What a place may hold."""
         if not isinstance(place, Variable) and place[0].name == NAMESPACE:
             return self.attribute(place[0].of[0], EVERY) if place[1] == ITEMS else NOTHING
-        if self.turn is not None:
+        if self.running is not None:
             self.read(place)
         return self.held.get(place, NOTHING)
 

@@ -34,7 +34,7 @@ from transformer.values.tensors import Tensors
 
 COMPUTES = names("tensor", memory=("new", "shared", "number"))
 """Methods of tensors that change nothing."""
-READS = names("tensor", memory="number", waits="value")
+RETURNS_NUMBERS = names("tensor", memory="number", waits="value")
 """Methods of tensors that return the values as Python numbers."""
 
 
@@ -424,7 +424,9 @@ class World:
         """Whether a node calls a tensor method that changes nothing, even if the analysis sees other objects there."""
         if not calls_method(node) or node.func.attr not in COMPUTES or may_be_given(node):
             return False
-        if node.func.attr in READS and not (node.args or node.keywords or self._roles.tree.methods(node.func.attr)):
+        if node.func.attr in RETURNS_NUMBERS and not (
+            node.args or node.keywords or self._roles.tree.methods(node.func.attr)
+        ):
             return True  # `x.item()`: only tensors and arrays have it, unless a class of this file defines it
         return self._roles.get(Tensors).tensor(node.func.value)
 

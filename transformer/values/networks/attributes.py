@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 from transformer.dataflow.access import access, scope_access
 from transformer.facts.libraries import module_methods
 from transformer.facts.python import COMPUTES, SAME, builtin_names
-from transformer.facts.torch_api import CONTAINERS, NO_GRAD, layers, names
+from transformer.facts.torch_api import MODULE_CONTAINERS, NO_GRAD, layers, names
 from transformer.recognition.roles import Roles
 from transformer.syntax.options import holds_options
 from transformer.syntax.query import bind_arguments, children, pairwise, parameters, root, statements, walk
@@ -59,16 +59,16 @@ class Unknown(Exception):
 
 
 @dataclass(frozen=True)
-class Frame:
-    """A scope. For a called function, also the arguments by parameter, and the frame that they come from."""
+class BoundScope:
+    """A scope. For a called function, also its arguments by parameter, and the bound scope that they come from."""
 
     scope: ast.Module | ast.FunctionDef
     given: Mapping[str, ast.expr] = field(default_factory=dict)
-    caller: Frame | None = None
+    caller: BoundScope | None = None
 
     @property
     def key(self) -> Hashable:
-        """A key that distinguishes frames: the arguments, and the calls that pass them."""
+        """A key that distinguishes bound scopes: the arguments, and the calls that pass them."""
         return self.scope, tuple(self.given.items()), self.caller and self.caller.key
 
     @property
@@ -86,12 +86,12 @@ class Values:
             class of a known network.
     """
 
-    def __init__(self, roles: Roles, check_class: Callable[[ast.ClassDef, ast.Call, Frame], None]) -> None:
+    def __init__(self, roles: Roles, check_class: Callable[[ast.ClassDef, ast.Call, BoundScope], None]) -> None:
         self._roles, self._tree = roles, roles.tree
         self._check_class = check_class
         self._busy: set[tuple[str, ast.AST, ast.AST]] = set()
 
-    def leaves(self, value: ast.AST | None, frame: Frame) -> Leaves:
+    def leaves(self, value: ast.AST | None, frame: BoundScope) -> Leaves:
         """The kinds that the value of an expression may be, or be made of.
 
         Raises:
@@ -124,21 +124,21 @@ class Values:
         if isinstance(value, (ast.ListComp, ast.GeneratorExp)):
             bound = {n.id: g.iter for g in value.generators for n in walk(g.target) if isinstance(n, ast.Name)}
             elements = {n: ast.Subscript(i, ast.Constant(0), ast.Load()) for n, i in bound.items()}
-            inner = Frame(frame.scope, {**frame.given, **elements}, frame)
+            inner = BoundScope(frame.scope, {**frame.given, **elements}, frame)
             return _list_of(self.leaves(value.elt, inner))
         if isinstance(value, ast.Attribute):
             return self._leaves_of_attribute(value, frame)
         return self._leaves_of_call(value, frame) if isinstance(value, ast.Call) else UNKNOWN
 
-    def enter(self, function: ast.FunctionDef, call: ast.Call, caller: Frame) -> Frame | None:
-        """The frame of a called function or constructor; None if the arguments cannot be matched to parameters."""
+    def enter(self, function: ast.FunctionDef, call: ast.Call, caller: BoundScope) -> BoundScope | None:
+        """The bound scope of a called function or constructor; None if its arguments cannot be bound to parameters."""
         method = isinstance(self._tree.parents[function], ast.ClassDef)
         receiver = ast.Constant(None) if method else None
         matched = bind_arguments(function, call, receiver)
         if matched is None:
             return None
         given = {n: v for n, v in matched.given.items() if v is not receiver}
-        return Frame(function, matched.defaults | given, caller)
+        return BoundScope(function, matched.defaults | given, caller)
 
     def function_called(self, call: ast.Call, *, local: bool = False) -> ast.FunctionDef | None:
         """The function of this file that a call certainly runs, decorated at most by no_grad(); `local`: or one that a
@@ -176,7 +176,7 @@ class Values:
                 found.update(node.names)
         return frozenset(found)
 
-    def _name(self, name: str, frame: Frame) -> Leaves:
+    def _name(self, name: str, frame: BoundScope) -> Leaves:
         key = name, frame.scope, frame.given.get(name, frame.scope)
         if key in self._busy:
             return NONE  # a cycle, which adds nothing to the union
@@ -197,12 +197,12 @@ class Values:
         finally:
             self._busy.discard(key)
 
-    def _frame_around(self, frame: Frame) -> Frame:
-        """The frame of the scope around a function: the caller's, if that scope makes the call."""
+    def _frame_around(self, frame: BoundScope) -> BoundScope:
+        """The bound scope around a function: the caller's, if that scope makes the call."""
         outer, caller = self._tree.scope_of(frame.scope), frame.caller
-        return caller if caller is not None and caller.scope is outer else Frame(outer)
+        return caller if caller is not None and caller.scope is outer else BoundScope(outer)
 
-    def _bound_by(self, stmt: ast.stmt, name: str, frame: Frame) -> Leaves | None:
+    def _bound_by(self, stmt: ast.stmt, name: str, frame: BoundScope) -> Leaves | None:
         """What a statement binds a name to, or adds to its list; None if it does neither."""
         if isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Call):
             func = stmt.value.func
@@ -222,7 +222,7 @@ class Values:
         parts = [_value_in_target(t, stmt.value, name) for t in stmt.targets]
         return NONE.union(*(self.leaves(p, frame) for p in parts if p is not None)) if any(parts) else UNKNOWN
 
-    def _leaves_of_attribute(self, value: ast.Attribute, frame: Frame) -> Leaves:
+    def _leaves_of_attribute(self, value: ast.Attribute, frame: BoundScope) -> Leaves:
         name = self._tree.qualified(value) or ""
         if name.startswith(("math.", "numpy.", "torch.")):
             return NUMBER if name.rpartition(".")[2] in ("pi", "e", "inf") else UNKNOWN
@@ -236,7 +236,7 @@ class Values:
             return self._kept(value.attr, frame)
         return UNKNOWN
 
-    def _kept(self, attribute: str, frame: Frame) -> Leaves:
+    def _kept(self, attribute: str, frame: BoundScope) -> Leaves:
         """What the object of a method keeps in an attribute that the method sets."""
         key = f".{attribute}", frame.scope, frame.scope
         if key in self._busy:
@@ -248,17 +248,17 @@ class Values:
         finally:
             self._busy.discard(key)
 
-    def origin(self, value: ast.expr, frame: Frame) -> tuple[ast.expr, Frame]:
+    def origin(self, value: ast.expr, frame: BoundScope) -> tuple[ast.expr, BoundScope]:
         """The argument that a parameter receives, traced through all callers; other values are returned unchanged."""
         while isinstance(value, ast.Name) and value.id in frame.given and frame.caller is not None:
             value, frame = frame.given[value.id], frame.caller
         return value, frame
 
-    def _is_options(self, value: ast.expr, frame: Frame) -> bool:
+    def _is_options(self, value: ast.expr, frame: BoundScope) -> bool:
         origin, where = self.origin(value, frame)
         return isinstance(origin, ast.Name) and holds_options(self._tree, origin, where.scope)
 
-    def _is_space(self, value: ast.expr, frame: Frame) -> bool:
+    def _is_space(self, value: ast.expr, frame: BoundScope) -> bool:
         origin, where = self.origin(value, frame)
         if isinstance(origin, ast.Name):
             made = _assigned(where.scope.body, origin.id)
@@ -271,7 +271,7 @@ class Values:
             origin = origin.func
         return isinstance(origin, ast.Attribute) and origin.attr in SPACES
 
-    def _leaves_of_call(self, call: ast.Call, frame: Frame) -> Leaves:
+    def _leaves_of_call(self, call: ast.Call, frame: BoundScope) -> Leaves:
         if self.makes_module(call, frame):
             return MODULE
         name, func = self._tree.qualified(call.func) or "", call.func
@@ -304,7 +304,7 @@ class Values:
         methods = [m for cls in classes for m in cls.body if isinstance(m, ast.FunctionDef) and m.name == func.attr]
         return NUMBER if len(classes) == 1 and methods and _only_counts(methods[0]) else UNKNOWN
 
-    def _classes_of(self, value: ast.expr, frame: Frame) -> list[ast.ClassDef]:
+    def _classes_of(self, value: ast.expr, frame: BoundScope) -> list[ast.ClassDef]:
         """The class of this file whose instance a local name is."""
         if not isinstance(value, ast.Name):
             return []
@@ -318,7 +318,7 @@ class Values:
         defined = any(isinstance(n, kinds) and n.name == name for n in self._tree.root.body)
         return "" if defined or name in self.bound else self._tree.qualified(node) or ""
 
-    def _makes_given(self, call: ast.Call, frame: Frame) -> bool:
+    def _makes_given(self, call: ast.Call, frame: BoundScope) -> bool:
         """Whether a call without arguments makes an activation given as a parameter: `act()` with `act=nn.Tanh`."""
         func: ast.expr = call.func
         while isinstance(func, ast.Name) and func.id in frame.given and not (call.args or call.keywords):
@@ -327,7 +327,7 @@ class Values:
             func, frame = frame.given[func.id], frame.caller or frame
         return func is not call.func and self._qualified_import(func).removeprefix("torch.nn.") in ACTIVATIONS
 
-    def makes_module(self, call: ast.Call, frame: Frame) -> bool:
+    def makes_module(self, call: ast.Call, frame: BoundScope) -> bool:
         """Whether a call makes a known module or a parameter; classes of this file are followed."""
         name = self._qualified_import(call.func)
         last = name.rpartition(".")[2]
@@ -337,7 +337,7 @@ class Values:
             return True
         if name == f"torch.nn.{last}" and last in LAYERS:
             return all(k.arg not in (None, "dropout") for k in call.keywords)
-        if name == f"torch.nn.{last}" and last in CONTAINERS:
+        if name == f"torch.nn.{last}" and last in MODULE_CONTAINERS:
             parts = NONE.union(*(self.leaves(v, frame) for a in call.args for v in _values_of_dict(a)))
             return parts <= MODULE | LIST and not call.keywords
         cls = self.class_called(call)
@@ -376,7 +376,7 @@ def only_initializes(tree: Tree, body: Sequence[ast.stmt]) -> bool:
     return True
 
 
-def no_class(made: ast.ClassDef, call: ast.Call, frame: Frame) -> None:
+def no_class(made: ast.ClassDef, call: ast.Call, frame: BoundScope) -> None:
     """Let `Values` follow nothing but layers of torch.
 
     Raises:

@@ -9,8 +9,8 @@ from functools import cached_property
 from transformer.dataflow.access import access, scope_access
 from transformer.dataflow.grad_mode import without_gradients
 from transformer.facts.torch_api import (
-    CONTAINERS,
     DISTRIBUTIONS,
+    MODULE_CONTAINERS,
     NO_GRAD,
     OF,
     OF_DISTRIBUTIONS,
@@ -32,7 +32,7 @@ from transformer.syntax.query import (
 )
 from transformer.syntax.tree import Scope
 from transformer.values.effects.world import World
-from transformer.values.networks.attributes import MODULE, NUMBER, Frame, Unknown, Values, kept_by, no_class
+from transformer.values.networks.attributes import MODULE, NUMBER, BoundScope, Unknown, Values, kept_by, no_class
 from transformer.values.networks.results import Results
 from transformer.values.networks.sealed import (
     FUNCTIONS,
@@ -69,9 +69,9 @@ class Computing:
     def __init__(self, roles: Roles, scope: Scope, cls: ast.ClassDef | None, *, stays: bool = False) -> None:
         self._roles, self._tree, self._scope, self._class, self._stays = roles, roles.tree, scope, cls, stays
         self._own = first_parameter(scope) if cls is not None and isinstance(scope, ast.FunctionDef) else None
-        self._sealed = roles.get(Sealed)
-        self._networks = self._sealed.named(scope) if cls is None else self._sealed.networks(cls)
-        self._numbers = frozenset[str]() if cls is None else self._sealed.numbers(cls)
+        self._known_networks = roles.get(KnownNetworks)
+        self._networks = self._known_networks.named(scope) if cls is None else self._known_networks.networks(cls)
+        self._numbers = frozenset[str]() if cls is None else self._known_networks.numbers(cls)
         self.begin(scope.body[0])
 
     def begin(self, first: ast.stmt) -> None:
@@ -154,7 +154,7 @@ class Computing:
     def _expression(self, node: ast.expr) -> bool:
         if isinstance(node, ast.Constant):
             return True
-        if isinstance(node, ast.Name) and node.id in self._networks and self._sealed.is_parameter(node.id):
+        if isinstance(node, ast.Name) and node.id in self._networks and self._known_networks.is_parameter(node.id):
             self.records = True
             return True
         if isinstance(node, ast.Name):
@@ -212,7 +212,7 @@ class Computing:
         """Whether a call runs a fully known network: one that the object keeps, or the object itself."""
         if calls_itself(call, self._own):
             cls = self._class
-            return cls is not None and self._sealed.runs(cls, "forward")
+            return cls is not None and self._known_networks.runs(cls, "forward")
         func = call.func
         if self._class is None:
             return isinstance(func, ast.Name) and func.id in self._networks
@@ -424,7 +424,7 @@ def _tests_for_none(test: ast.Compare) -> bool:
     return plain and isinstance(test.comparators[0], ast.Constant) and test.comparators[0].value is None
 
 
-class Sealed:
+class KnownNetworks:
     """The fully known networks of a script, and the numbers that stay the same.
 
     The networks are layers of torch and modules of this file that compute the same bits without gradients (see
@@ -434,7 +434,7 @@ class Sealed:
     def __init__(self, roles: Roles) -> None:
         self._roles, self._tree = roles, roles.tree
         self._networks: dict[ast.ClassDef, frozenset[str]] = {}
-        self._sealed: dict[tuple[ast.ClassDef, str | None], bool] = {}
+        self._runs: dict[tuple[ast.ClassDef, str | None], bool] = {}
 
     def networks(self, cls: ast.ClassDef) -> frozenset[str]:
         """The attributes that only the constructor of a class sets, each to a parameter or a fully known network."""
@@ -462,7 +462,7 @@ class Sealed:
             for name, value in found
             if value is not None
             and name not in local | tree.declared
-            and self._is_network(value, Frame(roles.scope))
+            and self._is_network(value, BoundScope(roles.scope))
             and (self._is_parameter(value) or stays(roles, self._occurrences(ast.Name, name)))
         )
 
@@ -486,13 +486,13 @@ class Sealed:
     def runs(self, cls: ast.ClassDef, called: str | None = None) -> bool:
         """Whether a module of a class only computes, given the parts that its constructor makes."""
         key = cls, called
-        if key not in self._sealed:
-            self._sealed[key] = False
+        if key not in self._runs:
+            self._runs[key] = False
             known = self._roles.is_module(cls) and differs(self._roles, cls, called) is None
-            self._sealed[key] = known and all(
+            self._runs[key] = known and all(
                 self._only_computes(one, called if one is cls else None) for one in self._tree.used_classes(cls)
             )
-        return self._sealed[key]
+        return self._runs[key]
 
     def _only_computes(self, cls: ast.ClassDef, called: str | None) -> bool:
         methods = [s for s in cls.body if isinstance(s, ast.FunctionDef)]
@@ -507,11 +507,11 @@ class Sealed:
             and not any(makes_inplace(n) for m in constructors for n in walk(m))
         )
 
-    def _is_network(self, value: ast.expr, frame: Frame) -> bool:
+    def _is_network(self, value: ast.expr, frame: BoundScope) -> bool:
         plain = not any(layer_differs(self._roles, n) or makes_inplace(n) for n in walk(value))
         return plain and _leaves_if_known(Values(self._roles, self._check_made), value, frame) == MODULE
 
-    def _check_made(self, made: ast.ClassDef, call: ast.Call, frame: Frame) -> None:
+    def _check_made(self, made: ast.ClassDef, call: ast.Call, frame: BoundScope) -> None:
         if not self.runs(made):
             raise Unknown(f"line {call.lineno} makes {made.name}()")
 
@@ -529,7 +529,7 @@ def _gathered(value: ast.expr) -> Iterator[str]:
         yield value.id
     elif isinstance(value, ast.Call):
         made = value.func.attr if isinstance(value.func, ast.Attribute) else unparse(value.func)
-        if made in CONTAINERS:
+        if made in MODULE_CONTAINERS:
             yield from (n for a in (*value.args, *(k.value for k in value.keywords)) for n in _gathered(a))
         elif isinstance(value.func, ast.Attribute) and made in ("to", "requires_grad_"):
             yield from _gathered(value.func.value)
@@ -544,14 +544,14 @@ def _own_attributes(method: ast.FunctionDef) -> set[str]:
     return {n.attr for n in found if isinstance(n.value, ast.Name) and n.value.id == own}
 
 
-def _leaves_if_known(values: Values, value: ast.expr, frame: Frame) -> object:
+def _leaves_if_known(values: Values, value: ast.expr, frame: BoundScope) -> object:
     try:
         return values.leaves(value, frame)
     except Unknown:
         return None
 
 
-def _kept_once(roles: Roles, cls: ast.ClassDef) -> Iterator[tuple[str, Frame, ast.expr]]:
+def _kept_once(roles: Roles, cls: ast.ClassDef) -> Iterator[tuple[str, BoundScope, ast.expr]]:
     """The attributes that the constructor sets once each, to a plain value, and nothing else in the file sets."""
     constructor = next((s for s in cls.body if isinstance(s, ast.FunctionDef) and s.name == "__init__"), None)
     if constructor is None:
@@ -564,20 +564,20 @@ def _kept_once(roles: Roles, cls: ast.ClassDef) -> Iterator[tuple[str, Frame, as
         for n in roles.tree.of(ast.Subscript)
         if not isinstance(n.ctx, ast.Load) and isinstance(n.value, ast.Attribute)
     }
-    frame = _frame_of_only_call(roles, cls, constructor) or Frame(constructor)
+    frame = _frame_of_only_call(roles, cls, constructor) or BoundScope(constructor)
     for name, value in kept:
         if value is not None and [n for n, _ in kept].count(name) == 1 and name not in elsewhere:
             yield name, frame, value
 
 
-def _frame_of_only_call(roles: Roles, cls: ast.ClassDef, constructor: ast.FunctionDef) -> Frame | None:
+def _frame_of_only_call(roles: Roles, cls: ast.ClassDef, constructor: ast.FunctionDef) -> BoundScope | None:
     """The constructor's frame in the only call of its class; None if the file mentions the class elsewhere."""
     tree = roles.tree
     mentions = [n for n in tree.of(ast.Name) if n.id == cls.name]
     call = tree.parents[mentions[0]] if len(mentions) == 1 else None
     if not isinstance(call, ast.Call) or call.func is not mentions[0]:
         return None
-    return Values(roles, no_class).enter(constructor, call, Frame(tree.scope_of(call)))
+    return Values(roles, no_class).enter(constructor, call, BoundScope(tree.scope_of(call)))
 
 
 def in_constructor(roles: Roles, node: ast.Attribute) -> bool:

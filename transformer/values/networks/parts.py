@@ -25,7 +25,7 @@ from transformer.values.networks.attributes import (
     NONE,
     NUMBER,
     UNKNOWN,
-    Frame,
+    BoundScope,
     Leaves,
     Unknown,
     Values,
@@ -105,7 +105,7 @@ class Parts:
 
     def obstacle(self, call: ast.Call) -> str | None:
         """Why the object that a call in the training scope makes is not a known network; None if it is."""
-        frame = Frame(self._roles.scope)
+        frame = BoundScope(self._roles.scope)
         try:
             self._call_of_constructor(call, frame, "")
             self._check_handing_out()
@@ -117,7 +117,7 @@ class Parts:
                 return f"line {call.lineno} makes a network of {name.id}, through which its parts may change unseen"
         return None if known else f"line {call.lineno} makes {ast.unparse(call.func)}(), which is not a known network"
 
-    def _is_known_module(self, name: ast.Name, frame: Frame) -> bool:
+    def _is_known_module(self, name: ast.Name, frame: BoundScope) -> bool:
         """Whether a name may be a known module; nothing else can be a part of a known network."""
         try:
             return "module" in self._values.leaves(name, frame)
@@ -216,11 +216,11 @@ class Parts:
     def _kind_kept(self, value: ast.expr | None, method: ast.FunctionDef) -> Leaves:
         """The kind of an attribute, as far as it is known without the constructor's arguments."""
         try:
-            return self._lenient.leaves(value, Frame(method))
+            return self._lenient.leaves(value, BoundScope(method))
         except Unknown:
             return UNKNOWN
 
-    def _check_made_class(self, cls: ast.ClassDef, call: ast.Call, caller: Frame) -> None:
+    def _check_made_class(self, cls: ast.ClassDef, call: ast.Call, caller: BoundScope) -> None:
         """Check the class that a call instantiates, and the arguments.
 
         Raises:
@@ -228,7 +228,7 @@ class Parts:
         """
         self._once_of_call(cls, call, caller, lambda: self._check_class(cls, call, caller))
 
-    def _once_of_call(self, what: ast.AST, call: ast.Call, frame: Frame, check: Callable[[], None]) -> None:
+    def _once_of_call(self, what: ast.AST, call: ast.Call, frame: BoundScope, check: Callable[[], None]) -> None:
         """Check what a call runs, once per frame, as the arguments may differ by frame.
 
         Raises:
@@ -253,7 +253,7 @@ class Parts:
         if (found := self._checked[what, where]) is not None:
             raise found
 
-    def _check_class(self, cls: ast.ClassDef, call: ast.Call, caller: Frame) -> None:
+    def _check_class(self, cls: ast.ClassDef, call: ast.Call, caller: BoundScope) -> None:
         if not self._roles.is_module(cls):
             raise Unknown(f"line {call.lineno} makes {cls.name}, which is no network and not followed")
         if [self._tree.qualified(b) for b in cls.bases] != ["torch.nn.Module"] or cls.keywords or cls.decorator_list:
@@ -284,12 +284,12 @@ class Parts:
         if any(not self._tree.calls(d, *NO_GRAD) for d in method.decorator_list):
             raise Unknown(f"{name} is decorated")
         defaults = [*method.args.defaults, *(d for d in method.args.kw_defaults if d is not None)]
-        if not method.args.args or any(self._values.leaves(d, Frame(self._tree.root)) != NUMBER for d in defaults):
+        if not method.args.args or any(self._values.leaves(d, BoundScope(self._tree.root)) != NUMBER for d in defaults):
             raise Unknown(f"{name} has a default that is not a number, or no self")
 
     # --- constructors --------------------------------------------------------------------------------------
 
-    def _constructor(self, function: ast.FunctionDef, frame: Frame, cls: _Class) -> None:
+    def _constructor(self, function: ast.FunctionDef, frame: BoundScope, cls: _Class) -> None:
         own = function.args.args[0].arg
         for attribute, value in kept_by(function):
             leaves = self._values.leaves(value, frame) if value is not None else frozenset()
@@ -304,7 +304,7 @@ class Parts:
         self._put_together(function, frame, own)
         self._check_self(function, own, cls)
 
-    def _is_unused_environment(self, attribute: str, value: ast.expr | None, frame: Frame) -> bool:
+    def _is_unused_environment(self, attribute: str, value: ast.expr | None, frame: BoundScope) -> bool:
         """Whether an attribute is a library's environment, not a module, and is never read."""
         step = self._roles.phases.env_step.func
         origin = self._values.origin(value, frame)[0] if value is not None else None
@@ -320,7 +320,7 @@ class Parts:
         read = any(n.attr == attribute and isinstance(n.ctx, ast.Load) for n in self._tree.of(ast.Attribute))
         return bool(made) and known and not read
 
-    def _put_together(self, function: ast.FunctionDef, frame: Frame, own: str) -> None:
+    def _put_together(self, function: ast.FunctionDef, frame: BoundScope, own: str) -> None:
         """Check what a constructor does, or a function of this file that the constructor calls."""
         local = {*parameters(function), *(n for s in statements(function.body) for n in access(s).binds)}
         for stmt in statements(function.body):
@@ -343,7 +343,7 @@ class Parts:
         uses = (self._tree.parents[n] for n in around if isinstance(n, ast.Name) and n.id == stmt.name)
         return all(isinstance(call, ast.Call) and self._tree.helper_called(call) is stmt for call in uses)
 
-    def _call_of_constructor(self, call: ast.Call, frame: Frame, own: str) -> None:
+    def _call_of_constructor(self, call: ast.Call, frame: BoundScope, own: str) -> None:
         name, func = self._tree.qualified(call.func) or "", call.func
         if name.startswith("torch.nn.init.") or self._values.makes_module(call, frame):
             return
@@ -595,7 +595,7 @@ class Parts:
             return
         outer = tree.parents[name]
         read = outer if isinstance(outer, ast.Attribute) else name
-        if tree.names.builtin(name) or values.leaves(read, Frame(tree.root)) == NUMBER:
+        if tree.names.builtin(name) or values.leaves(read, BoundScope(tree.root)) == NUMBER:
             return
         raise Unknown(f"line {name.lineno} reads {name.id}, which may change")
 

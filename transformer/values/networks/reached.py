@@ -669,7 +669,7 @@ class _Way:
         if isinstance(node, ast.Name):
             if text in frame.bound or (frame.key and text in parameters(frame.function)):
                 return PLAIN
-            return (None if text == "self" else self._object(node, text)) or self._free(text)
+            return (None if text == "self" else self._object(node, text)) or self._training_name(text)
         if self._tree.qualified(node) is not None:
             return PLAIN
         owner = self._value(frame, node.value, depth)
@@ -714,7 +714,7 @@ class _Way:
                 return not self._chosen(holds)
         return self._chosen(f"{path} is a {cls.name}")
 
-    def _free(self, name: str) -> _Value:
+    def _training_name(self, name: str) -> _Value:
         """The value of a name of the training scope: a network, a single parameter, or something without parameters."""
         cls = None
         if name == "self":

@@ -70,7 +70,7 @@ def kept_network(roles: Roles, node: ast.expr) -> ast.ClassDef | None:
     return cls if cls is not None and roles.is_module(cls) else None
 
 
-Place: TypeAlias = tuple[int | None, int | None]
+ResultIndex: TypeAlias = tuple[int | None, int | None]
 """The index of a result in a tuple (None for all results), and the size of the tuple, if known."""
 DEEP = 6
 """The maximum number of names and methods to follow."""
@@ -171,7 +171,7 @@ class Results:
             parts += several[place : place + 1] if known and place is not None else several
         return bool(parts) and all(self._floating(part, method, depth) for part in parts)
 
-    def _floating(self, node: ast.expr, method: ast.FunctionDef, depth: int, place: Place = (None, 1)) -> bool:
+    def _floating(self, node: ast.expr, method: ast.FunctionDef, depth: int, place: ResultIndex = (None, 1)) -> bool:
         """Whether an expression of a method, or its element at a place, is known to be a tensor of floats."""
         if not depth:
             return False
@@ -205,7 +205,7 @@ class Results:
             return self._is_own(name, place, depth) if self._tree.methods(name) else True  # a layer
         return name in KEPT and self._floating(node.func.value, method, depth)
 
-    def _is_own(self, name: str, place: Place, depth: int) -> bool:
+    def _is_own(self, name: str, place: ResultIndex, depth: int) -> bool:
         """Whether a result of a method of the network's class is known to be floats; with place None, all results."""
         own = self._method_of(self._class, name)
         return own is not None and self._returns_floats(own, *place, depth - 1)
@@ -215,7 +215,7 @@ class Results:
         if not all(isinstance(s, (ast.Assign, ast.AugAssign)) for s in bound):
             return False
         made = [s for s in bound if isinstance(s, ast.Assign)]  # `x += y` works in place, so x keeps its dtype
-        return bool(made) and all(self._floating(s.value, method, depth, place_of(s, name)) for s in made)
+        return bool(made) and all(self._floating(s.value, method, depth, result_index(s, name)) for s in made)
 
     def _makes_distribution(self, node: ast.expr, method: ast.FunctionDef) -> bool:
         if isinstance(node, ast.Name) and node.id not in parameters(method):
@@ -261,7 +261,7 @@ class Results:
         return None
 
 
-def place_of(stmt: ast.stmt, name: str) -> tuple[int | None, int]:
+def result_index(stmt: ast.stmt, name: str) -> tuple[int | None, int]:
     """The index of a name among the targets of an unpacking, and their number; index None for the whole value."""
     for target in stmt.targets if isinstance(stmt, ast.Assign) else []:
         if isinstance(target, (ast.Tuple, ast.List)):

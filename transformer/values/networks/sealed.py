@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 from transformer.dataflow.access import scope_access
 from transformer.dataflow.name_lookups import is_vars_of_options
 from transformer.facts.libraries import LEAVES_PARTS, module_methods
-from transformer.facts.lookups import ATTRIBUTES, EVERYTHING, lookups
+from transformer.facts.lookups import ATTRIBUTE_LOOKUPS, EVERYTHING, lookups
 from transformer.facts.python import builtin_names
 from transformer.facts.torch_api import DISTRIBUTIONS, NO_GRAD, attributes, layers, may_be_given, names, of_layers
 from transformer.recognition.roles import Roles
@@ -37,7 +37,7 @@ REACHING = (
 """Attributes that reach or replace a part or a method without naming it, or catch exceptions."""
 OVERRIDDEN = frozenset("forward append".split())
 """Methods that may be replaced."""
-BY_TEXT = ATTRIBUTES | EVERYTHING | {"suppress"}
+BY_TEXT = ATTRIBUTE_LOOKUPS | EVERYTHING | {"suppress"}
 """Names that reach attributes or variables by string, or catch exceptions."""
 NO_RESULT = builtin_names(makes="foreign")
 """Exceptions that no computation raises."""

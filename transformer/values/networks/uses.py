@@ -48,7 +48,7 @@ RUN = CALLED | READ | VALUES - OF_MODULE
 COPYING = of_parameters(copies=True)
 SNAPSHOTS = lookups(of="builtin", finds="variables", where="caller")
 """Builtins that return the variables of the function that calls them."""
-SEEING = EVERYTHING | SETS | lookups(of="library", finds="state")
+MAY_CHANGE_ANYTHING = EVERYTHING | SETS | lookups(of="library", finds="state")
 """Builtins and modules that reach names and attributes by string, or reach all objects."""
 OF_SYS = frozenset("argv exit path stdout stderr version_info platform".split())
 """Attributes of sys through which no module can be reached."""
@@ -142,7 +142,7 @@ class NetworkUses:
             if isinstance(node, ast.Name) and node.id in classes_of_networks:
                 if not self._leaves_class(node) and self._runs_with_training(node):
                     raise Changed(f"line {node.lineno} uses {node.id}, whose methods may be replaced")
-            if isinstance(node, ast.Name) and node.id in SEEING:
+            if isinstance(node, ast.Name) and node.id in MAY_CHANGE_ANYTHING:
                 if not self._looks_at_another(node) and self._runs_with_training(node):
                     raise Changed(f"line {node.lineno} uses {node.id}, which may change anything")
             elif self._structure:

@@ -12,7 +12,7 @@ from transformer.recognition.changes import foreign_base
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import calls_itself, first_parameter, walk
 from transformer.values.device.graph_capture import SAMPLED
-from transformer.values.networks.attributes import MODULE, Frame, Unknown, Values, kept_by
+from transformer.values.networks.attributes import MODULE, BoundScope, Unknown, Values, kept_by
 
 LAYERS = layers(same_bits=True) | HOLDERS
 """Modules that compute the same bits with and without gradients."""
@@ -79,7 +79,7 @@ def _attributes_set_once(
 ) -> set[str]:
     """The attributes that only constructors among these methods set, to layers or networks of these classes."""
 
-    def check(made: ast.ClassDef, call: ast.Call, frame: Frame) -> None:
+    def check(made: ast.ClassDef, call: ast.Call, frame: BoundScope) -> None:
         if made not in classes:
             raise Unknown(f"line {call.lineno} makes {made.name}()")
 
@@ -88,7 +88,7 @@ def _attributes_set_once(
     for method in methods:
         for name, value in kept_by(method):
             try:
-                shown = method.name == "__init__" and values.leaves(value, Frame(method)) == MODULE
+                shown = method.name == "__init__" and values.leaves(value, BoundScope(method)) == MODULE
             except Unknown:
                 shown = False
             found[name] = found.get(name, True) and shown
