@@ -187,7 +187,7 @@ HOSTILE = [
             "before_loop": "hold = (lambda: keep)()",
             "report": REPORT + "\nhold(values)\nprint(sum(x.sum().item() for x in PAST))",
         },
-        "it is kept from turn to turn",
+        "it is kept from one iteration to the next",
     ),
     Hostile(
         "a buffer is kept by a function in a dictionary",
@@ -197,7 +197,7 @@ HOSTILE = [
             "before_loop": "sinks = {'a': keep}",
             "report": REPORT + "\nsinks['a'](values)\nprint(sum(x.sum().item() for x in PAST))",
         },
-        "it is kept from turn to turn",
+        "it is kept from one iteration to the next",
     ),
     Hostile(
         "a buffer is looked at again after the next rollout",

@@ -139,7 +139,10 @@ def test_converting_twice_says_so(fixture: Path) -> None:
 def test_training_in_an_async_function(loop: str) -> None:
     source = script({"main": loop, "stdlib": "import asyncio", "end": "\n\nasyncio.run(main())"})
     (found,) = convert(source).diagnostics
-    assert (found.code, found.message) == ("LC005", "the training is in the async function main(): write `def`")
+    assert (found.code, found.message) == (
+        "LC005",
+        "the training is in the async function main(): write `def` without `async`",
+    )
     assert source.splitlines()[found.line - 1] == "async def main():"
 
 
@@ -221,7 +224,7 @@ def test_position_in_the_original_after_inlining() -> None:
     (found,) = convert(source).diagnostics
     lines = source.splitlines()
     assert (found.code, lines[found.line - 1][found.column - 1 :][:9]) == ("LC004", "env.step(")
-    assert f"in some turns (line {lines.index('    if turn % 128 == 0:') + 1})" in found.message
+    assert f"in some iterations (line {lines.index('    if turn % 128 == 0:') + 1})" in found.message
 
 
 def test_position_of_an_optimizer_that_is_made_elsewhere() -> None:
@@ -358,7 +361,7 @@ def play():
 def test_advice_for_each_kind_of_training(batch: str, stored: bool) -> None:
     (found,) = convert(ELSEWHERE.replace("<batch>", batch)).diagnostics
     assert found.code == "LC005"
-    assert ("below that learns from stored ones" in found.advice) == stored
+    assert ("below that, learns from stored steps" in found.advice) == stored
     assert ("epoch and minibatch loops" in found.advice) != stored
 
 
@@ -434,7 +437,7 @@ BY_CHOICE = "if mode:\n    agent = agents.{0}(3)\nelse:\n    agent = agents.{1}(
 def test_an_agent_whose_class_is_known_only_at_run_time(made: str, method: str, told: str) -> None:
     (found,) = convert(LEARNS.format(made=made, method=method)).diagnostics
     assert found.code == "LC004"
-    assert ("what trains is known only when the script runs" in found.message) == bool(told)
+    assert ("which object trains is known only at run time" in found.message) == bool(told)
     assert told in found.message
 
 

@@ -139,7 +139,7 @@ HELD_BACK: dict[str, tuple[dict[str, str], str]] = {
             "begin": PARTS["begin"] + "\nmean = torch.ones(2)\nother = mean",
             "report": PARTS["report"] + "\nother[0] *= 0.7\nprint(mean[0].item())",
         },
-        "it is not known what other keeps",
+        "it is not known what state other holds",
     ),
     "setattr": (
         {"report": PARTS["report"] + "\nsetattr(agent, 'seen', getattr(agent, 'seen', 0) + 1)\nprint(agent.seen)"},
@@ -178,14 +178,14 @@ HELD_BACK: dict[str, tuple[dict[str, str], str]] = {
             "begin": PARTS["begin"] + "\nscale = Scale()",
             "report": PARTS["report"] + "\nscale.n += 1\nprint(scale.n)",
         },
-        "it is not known what scale keeps",
+        "it is not known what state scale holds",
     ),
     "a generator of its own": (
         {
             "begin": PARTS["begin"] + "\nrng = np.random.default_rng(1)",
             "report": PARTS["report"] + "\nprint(rng.random())",
         },
-        "it is not known what rng keeps",
+        "it is not known what state rng holds",
     ),
     "an option that is set": (
         {"report": PARTS["report"] + "\nargs.seed += 1\nprint(args.seed)"},

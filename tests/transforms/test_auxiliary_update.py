@@ -119,7 +119,7 @@ NOOPS = [
             ),
             "phase": "mean = torch.zeros(())\n" + PHASE.replace("\n    ", "\n").lstrip("\n"),
         },
-        "mean is carried from one turn of the loop on line {line} to the next",
+        "mean is carried from one iteration of the loop on line {line} to the next",
         at="enumerate(range",
     ),
 ]

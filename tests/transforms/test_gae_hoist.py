@@ -507,9 +507,9 @@ NOOPS = [
         at="for env",
     ),
     NoOp(
-        "the last turn's value is read after it",
+        "the last iteration's value is read after it",
         {"report": PARTS["report"] + "\nprint(delta)"},
-        "delta of its last turn is read after it",
+        "delta of its last iteration is read after it",
     ),
     *(
         NoOp(f"buffers that are longer than the rollout: {how}", parts, f"line {{line}} sets {sets}", at=at)
@@ -590,7 +590,7 @@ NOOPS += [
     NoOp(
         "the carried value is read after the loop",
         {"advantages": edited("advantages", "<gae>", "<gae>\nprint(lastgaelam.shape)")},
-        "lastgaelam of its last turn is read after it",
+        "lastgaelam of its last iteration is read after it",
     ),
     NoOp(
         "the shape of a step's result",

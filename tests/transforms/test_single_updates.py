@@ -134,4 +134,4 @@ def test_graphs_of_the_rollout_prevent_it(edits: tuple[tuple[str, str], ...], re
     assert found.code == "LC004"
     assert "looks like REINFORCE or A2C" in found.message
     assert reason in found.message
-    assert "Below the rollout, call the networks anew" in found.advice
+    assert "Below the rollout, call the networks again" in found.advice

@@ -305,9 +305,9 @@ NOOPS = [
         for use, why in (
             ("print(scheduler.state_dict())", "uses state_dict of"),
             ("print(scheduler._last_lr)", "uses _last_lr of"),
-            ("print(vars(scheduler))", "hands on"),
-            ("kept = [scheduler]", "hands on"),
-            ("for each in (scheduler,): each.step()", "hands on"),
+            ("print(vars(scheduler))", "passes on"),
+            ("kept = [scheduler]", "passes on"),
+            ("for each in (scheduler,): each.step()", "passes on"),
         )
     ),
     NoOp(
@@ -322,7 +322,7 @@ NOOPS = [
             "report": "torch.save(optimizer.state_dict(), 'x.pt')\n"
             "print(torch.load('x.pt')['param_groups'][0]['lr'], clipfracs)"
         },
-        "optimizer: line {line} reads the parameter groups of a state",
+        "optimizer: line {line} reads parameter groups from a state_dict()",
         at="print(torch.load",
     ),
     NoOp(

@@ -608,7 +608,7 @@ def test_parameters_that_stay(parts: dict[str, str]) -> None:
         ({"functions": "def cut():\n    net.critic = None\n\n\n", "head": "net = agent\ncut()"}, "sets net.critic"),
         (
             {"functions": "def cut():\n    global net\n    net = None\n\n\n", "head": "net = agent"},
-            "functions may bind",
+            "functions may rebind",
         ),
         ({"head": "net = agent\nagent = net"}, "agent"),
         ({"make_agent": OTHER, "head": "args.net = other if args.seed else agent"}, "another name"),

@@ -204,7 +204,7 @@ def test_a_variable_that_is_read_before_it_is_bound_keeps_a_buffer() -> None:
     world = roles.get(World)
     buffer = next(b for b in find_buffers(roles) if b.name == "values")
     held = world.outlives(world.of(buffer.call), {"values"}, roles.phases.loop.body)
-    assert held is not None and held.what == "old may hold it from turn to turn"
+    assert held is not None and held.what == "old may hold it from one iteration to the next"
 
 
 @pytest.mark.parametrize(

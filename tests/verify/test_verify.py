@@ -228,7 +228,9 @@ def test_an_original_that_does_not_repeat_itself(
     runs: Callable[..., list[Run]], task: Task, toy_recording: Recording
 ) -> None:
     runs({None: [toy_recording, less(toy_recording)], CONVERTED: less(toy_recording)})
-    with pytest.raises(CannotVerify, match="does not repeat itself, so that nothing can be compared: print at line 4"):
+    with pytest.raises(
+        CannotVerify, match="two runs of the original differ, so nothing can be compared: print at line 4"
+    ):
         verify(task)
 
 

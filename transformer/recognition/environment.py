@@ -95,8 +95,10 @@ def find_sync_vector(roles: Roles, offered: Collection[str] = SAME_ELSEWHERE) ->
         return None
     call, stmt = made[0], tree.statement(made[0])
     targets = stmt.targets if isinstance(stmt, ast.Assign) and stmt in roles.setup else []
-    if len(made) > 1 or len(targets) != 1 or not isinstance(targets[0], ast.Name) or not isinstance(stmt, ast.Assign):
-        raise Unshown(f"line {call.lineno} does not give the environments one name")
+    if len(made) > 1:
+        raise Unshown(f"line {made[1].lineno} makes another SyncVectorEnv")
+    if len(targets) != 1 or not isinstance(targets[0], ast.Name) or not isinstance(stmt, ast.Assign):
+        raise Unshown(f"line {call.lineno} does not bind the environments to a single name")
     if len(call.args) != 1 or call.keywords or isinstance(call.args[0], ast.Starred):
         raise Unshown(f"line {call.lineno} gives SyncVectorEnv more than a list of functions")
     if not (stmt.value is call or _wraps(tree, stmt.value, call)):

@@ -84,7 +84,7 @@ class RateUses:
                 self._optimizer(node)
 
         if not self._seen and (entry := next((n for n in tree.of(ast.Constant) if n.value == "param_groups"), None)):
-            self.kept_state = self.kept_state or f"line {entry.lineno} reads the parameter groups of a state"
+            self.kept_state = self.kept_state or f"line {entry.lineno} reads parameter groups from a state_dict()"
         owner, _, attribute = name.rpartition(".")
         own = [] if self._seen else self._of_methods(owner, attribute)
         for node in own:
@@ -382,7 +382,7 @@ class RateUses:
             if not saved and user.attr not in ("step", "get_last_lr", "load_state_dict"):
                 self.obstacle = f"line {node.lineno} uses {user.attr} of a scheduler, which may hold the rate"
         elif not isinstance(user, (ast.Expr, ast.Compare, ast.If, ast.IfExp, ast.BoolOp, ast.UnaryOp)):
-            self.obstacle = f"line {node.lineno} hands on a scheduler, which holds the rate"
+            self.obstacle = f"line {node.lineno} passes on a scheduler, which holds the rate"
 
     def _last_rate(self, node: ast.Call, func: ast.Attribute) -> None:
         if unparse(func.value) not in self._schedulers:

@@ -85,8 +85,8 @@ def _tree_or_reason(code: str) -> Tree | Diagnostic:
     """The tree of a text, or why there is none."""
     if _is_notebook(code):
         advice = (
-            "`jupyter nbconvert --to script NOTEBOOK` (of the package nbconvert) makes a script from it: take out its "
-            "lines of `get_ipython()`, and convert it."
+            "`jupyter nbconvert --to script NOTEBOOK` (of the package nbconvert) makes a script from it. Remove its "
+            "lines with `get_ipython()`, and convert it."
         )
         return at(None, "LC001", "it is a Jupyter notebook", advice)
     if "\0" in code:
@@ -130,7 +130,7 @@ def unsuitable(tree: Tree) -> list[Diagnostic]:
         if name.split(".")[0] in ("jax", "flax", "optax") and not trains_by_torch:
             return [at(node, "LC003", f"the script imports {name}: JAX compiles its own update")]
         if name.split(".")[0] in OTHER_FRAMEWORKS:
-            other = other or at(node, "LC004", f"the script imports {name}, and no torch")
+            other = other or at(node, "LC004", f"the script imports {name}, not torch")
     if "torch" not in modules:
         return [other or at(None, "LC004", "the script does not import torch")]
     text = {n.target.id for n in walk(tree.root) if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)}
@@ -169,8 +169,8 @@ def _imported(tree: Tree) -> Iterator[tuple[ast.stmt, str]]:
 
 
 NOT_SHOWN = (
-    ", but it is not shown which method that is: make the object in one place, from one class, and call nothing else "
-    "by the method's name"
+    ", but it is not certain which method that is: make the object in one place, from one class, and use the method's "
+    "name for nothing else"
 )
 
 
@@ -224,10 +224,10 @@ def _known_kind(tree: Tree, env_steps: Sequence[ast.Call]) -> Diagnostic | None:
         package = qualified.partition(".")[0]
         place = next((n for n in tree.of(ast.alias) if (n.asname or n.name.partition(".")[0]) == module), None)
         if package in OFFLINE:
-            why = f"the script learns from the steps that {package} has recorded (offline RL), from no environment"
+            why = f"the script learns from steps that {package} recorded (offline RL), not from an environment"
             return at(place, "LC004", why, ALONE)
         if package in TRAINERS:
-            why = f"{TRAINERS[package]} steps the environment here, or computes the losses, and not this file"
+            why = f"{TRAINERS[package]}, not this file, steps the environment or computes the losses"
             return at(place, "LC004", why, "Convert a script that has its own loop, such as cleanrl's ppo.py.")
     return None
 
@@ -243,13 +243,13 @@ def _unclear(tree: Tree, called: ast.Call) -> str:
         return f", but {' and '.join(classes)} have a {name}(): give them different names"
     others = [f"line {n.lineno}" for n in tree.of(ast.Attribute) if n.attr == name and n is not called.func]
     if others:
-        return f", but {' and '.join(others)} may mean it too: call it in one place, or give it a name of its own"
+        return f", but {' and '.join(others)} may refer to it too: call it in one place, or give it a name of its own"
     return NOT_SHOWN
 
 
 FROM_STORED_STEPS = (
-    "Bring the script to one loop that steps the environment, stores the step, and below that learns from stored ones; "
-    "what samples and learns may be functions or methods that are called in one place and return at their end."
+    "Bring the script to one loop that steps the environment, stores the step, and, below that, learns from stored "
+    "steps. Sampling and learning may be functions or methods that are called in one place and return only at the end."
 )
 
 
@@ -282,7 +282,9 @@ def _called_beside_a_step(tree: Tree, env_steps: Sequence[ast.Call], opt: ast.Ca
 
 def in_async_function(function: ast.AsyncFunctionDef) -> Diagnostic:
     """Refuse training in a coroutine, which other code may interrupt."""
-    return at(function, "LC005", f"the training is in the async function {function.name}(): write `def`")
+    return at(
+        function, "LC005", f"the training is in the async function {function.name}(): write `def` without `async`"
+    )
 
 
 def _no_optimizer(tree: Tree) -> Diagnostic:
@@ -324,9 +326,9 @@ def _imported_by_choice(tree: Tree) -> Diagnostic | None:
                 next(iter(found.values())),
                 "LC004",
                 f"no optimizer is stepped here, and {name}, which is called, is imported from {' or '.join(found)}: "
-                "which one trains is known only when the script runs",
-                "Give the file of the module that the option's default chooses with --with, if `if args.x == ...` does "
-                "nothing but import; otherwise import it from one module, at the top level of the file.",
+                "which one trains is known only at run time",
+                "Use --with to give the file of the module that the option's default chooses, if `if args.x == ...` "
+                f"does nothing but import. Otherwise import {name} from one module, at the top level of the file.",
             )
     return None
 
@@ -346,14 +348,16 @@ def _made_by_choice(tree: Tree) -> Diagnostic | None:
         found = made.get(name, {})
         configured = next((c for q, c in found.items() if q.startswith("hydra.utils.")), None)
         calls = [*found.values()]
-        what = f"what trains is known only when the script runs: {name}, whose {call.func.attr}() is called in a loop,"
+        what = (
+            f"which object trains is known only at run time: {name}.{call.func.attr}() is called in a loop, and {name}"
+        )
         if configured is not None:
-            why = f"{what} is made by {ast.unparse(configured.func)}(), of a class that a configuration names"
+            why = f"{what} is made by {ast.unparse(configured.func)}(): a configuration names its class"
             return at(configured, "LC004", why, f"Write `{name} = CLASS(...)`, and give its file with --with.")
         if len(calls) > 1 and "" not in found and all(tree.never_both(calls[0], c) for c in calls[1:]):
             why = f"{what} is made by {' or '.join(ast.unparse(c.func) for c in calls)}"
             return at(
-                calls[0], "LC004", why, "Give the file of the class that the option's default chooses with --with."
+                calls[0], "LC004", why, "Use --with to give the file of the class that the option's default chooses."
             )
     return None
 
@@ -381,12 +385,12 @@ def no_phases(tree: Tree, loop: Loop, env: ast.Call, opt: ast.Call) -> Diagnosti
 
 def no_rollout_loop(tree: Tree, loop: Loop, env: ast.Call, opt: ast.Call) -> Diagnostic:
     """Refuse a script that steps the environment once per iteration of the training loop."""
-    message = "the environment is stepped once per turn of the training loop: there is no rollout loop to extract"
+    message = "the environment is stepped once per iteration of the training loop: there is no rollout loop to extract"
     for outer in tree.ancestors(opt):
         if outer is loop:
             break
         if isinstance(outer, ast.If) and tree.loops_around(outer)[0] is loop:
-            message += f"; the update, on line {opt.lineno}, runs only in some turns (line {outer.lineno})"
+            message += f"; the update, on line {opt.lineno}, runs only in some iterations (line {outer.lineno})"
             break
     return at(env, "LC004", off_policy(tree, loop) or message)
 
@@ -399,7 +403,8 @@ def no_minibatches(tree: Tree, loop: Loop, opt: ast.Call) -> Diagnostic:
         off_policy(tree, loop)
         or "the optimizer is stepped once per rollout, without epochs or minibatches: "
         "this looks like REINFORCE or A2C, not PPO",
-        "Below the rollout, call the networks anew on tensors made of its steps, and compute the loss of the results.",
+        "Below the rollout, call the networks again on tensors made from the rollout's steps, and compute the loss "
+        "from the results.",
     )
 
 
@@ -413,9 +418,9 @@ def off_policy(tree: Tree, loop: Loop) -> str:
             targets = [n for n in walk(tree.root) if isinstance(n, ast.Name) and "target" in n.id.lower()]
             if node.args and targets:
                 return (
-                    f"minibatches come from the replay buffer {receiver} (line {node.lineno}) and a target network is "
-                    f"kept: this looks like {_off_policy_kind(tree, loop)}, but it is not shown that what the loop "
-                    "stores leads to the losses of updates below the environment's step"
+                    f"minibatches come from the replay buffer {receiver} (line {node.lineno}), and there is a target "
+                    f"network: this looks like {_off_policy_kind(tree, loop)}, but it is not certain that updates "
+                    "below the environment's step learn from what the loop stores"
                 )
     return ""
 
@@ -472,8 +477,12 @@ def all_names_seen(tree: Tree, scope: Scope, outermost: Loop, asked: AbstractSet
             continue
         if alone and tree.scope_of(node) is scope and node.lineno >= outermost.lineno:
             called = f"{node.func.id}() sees all names of the training here"
-            instead = "; set None above the loop and test for that" if node.func.id == "locals" else ""
-            return [at(node, "LC005", f"{called}: those of code moved into functions would be missing{instead}")]
+            instead = (
+                "; set the variable to None above the loop, and test for that instead"
+                if node.func.id == "locals"
+                else ""
+            )
+            return [at(node, "LC005", f"{called}: variables of code moved into functions would be missing{instead}")]
     return []
 
 

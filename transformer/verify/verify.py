@@ -685,8 +685,8 @@ class _Comparison:
                 again = compare(original, self._record("original again", self.run, emulated=emulated))
                 if again:
                     raise CannotVerify(
-                        f"the original does not repeat itself, so that nothing can be compared: {again[0]}\n"
-                        "Let two runs of it do the same: seed what draws random numbers, and the environments, as by "
+                        f"two runs of the original differ, so nothing can be compared: {again[0]}\n"
+                        "Make them repeatable: seed what draws random numbers, and the environments, as by "
                         "`env.reset(seed=1)`."
                     )
             return recorded_check(name, original, converted, differences)
@@ -705,7 +705,7 @@ class _Comparison:
         def judge() -> Check:
             original = original_run()
             if original.ranks_part:
-                return Check(name, "not run", reason=f"{RANKS_PART}, so no call of one has its like in another")
+                return Check(name, "not run", reason=f"{RANKS_PART}, so calls have no counterparts in other processes")
             try:
                 lockstep = lockstep_run()
             except RunFailed as failure:

@@ -22,8 +22,8 @@ INFO = TransformInfo(
     ),
     safety="The same statements run in the same order; parameters and results follow from liveness.",
     costs=(
-        "The advantages are neither extracted nor captured: compute them between rollout and update; let nothing jump "
-        "out of them, and other functions set none of their names."
+        "The advantages are neither extracted nor captured: compute them between rollout and update, let nothing jump "
+        "out of them, and let other functions set none of their names."
     ),
     needs=(),
     before=(

@@ -45,8 +45,8 @@ INFO = TransformInfo(
         "next step's result, stays a loop, with the part of the branch that chooses that result."
     ),
     costs=(
-        "A dozen small operations are launched per step, backwards in time: let a step be sums and products of "
-        "the buffers' rows."
+        "A dozen small operations are launched per step, backwards in time: compute each step only by sums and "
+        "products of the buffers' rows."
     ),
     needs=(),
     before=(
@@ -259,7 +259,7 @@ class Hoist:
     def _check_scope(self) -> None:
         live = Liveness.of(self.tree.scope_of(self.loop).body).after[self.loop]
         if results := self.bound & live:
-            raise Skip(f"{min(results)} of its last turn is read after it")
+            raise Skip(f"{min(results)} of its last iteration is read after it")
         for stmt in statements(self.loop.body):
             if isinstance(stmt, (ast.For, ast.While, ast.Try, ast.With, ast.Break, ast.Continue, ast.Return)):
                 raise Skip(f"line {stmt.lineno} has a {type(stmt).__name__.lower()} statement")

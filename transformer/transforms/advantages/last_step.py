@@ -23,7 +23,7 @@ INFO = TransformInfo(
     brief="the last step is above the loop over time",
     summary="move the last step out of the loop backwards over time",
     applies=(
-        "to a loop backwards over the rollout's steps that consists of one branch, which tests for the last step and "
+        "to a loop backwards over the rollout's steps whose body is a single if-else that tests for the last step and "
         "does more than choose values, if training does not change the number of steps"
     ),
     safety=(
@@ -31,8 +31,8 @@ INFO = TransformInfo(
         "above the loop, with the same index, and those of all other steps in the same order in the loop."
     ),
     costs=(
-        "All steps go through the branch, and nothing is computed for all of them at once: let the loop run over "
-        "`reversed(range(num_steps))`, with the branch for the last step first."
+        "Each step tests whether it is the last, and nothing is computed for all steps at once: let the loop run over "
+        "`reversed(range(num_steps))`, and begin with the branch for the last step."
     ),
     needs=(),
     before=(

@@ -54,10 +54,10 @@ INFO = TransformInfo(
     brief="--compile: torch.compile of policy and update",
     summary="compile policy and update with torch.compile, behind --compile",
     applies=(
-        "to the policy and to update(), with all of torch.compile's guards, unless they are known to fail under it; "
-        "to update() only if its loss reaches, in every minibatch, every parameter that it computes with. Guards are "
-        "left out if the policy is a network of known modules of which training is known to change only the "
-        "parameters' values, and a process trains once"
+        "to the policy and to update(), unless they are known to fail under torch.compile; to update() only if its "
+        "loss reaches, in every minibatch, every parameter that it computes with. All guards of torch.compile are "
+        "kept, unless the policy is a network of known modules, training is known to change only the values of its "
+        "parameters, and a process trains once"
     ),
     safety=(
         "Without --compile nothing changes. With it the same operations run fused, so results agree within rounding, "

@@ -43,8 +43,8 @@ INFO = TransformInfo(
         "host, attribute assignments, code of other files, and minibatches of different sizes rule this out."
     ),
     costs=(
-        "Each kernel is launched from Python: pass tensors to policy and update, and keep prints, reads of numbers and "
-        "attribute changes out of them."
+        "Each kernel is launched from Python: pass only tensors to policy and update, and keep prints, reads of "
+        "numbers and attribute changes out of them."
     ),
     needs=("flags", "compile"),
     before="for iteration in range(1, args.num_iterations + 1):\n    ...",

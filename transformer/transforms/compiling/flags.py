@@ -28,16 +28,16 @@ INFO = TransformInfo(
     brief="--compile",
     summary="add --compile to the script's own arguments",
     applies=(
-        "to any script of which something is compiled and that compiles nothing itself. The flag is added to "
-        "arguments defined by argparse or tyro in a known way, and otherwise parsed separately"
+        "to any script that compiles nothing itself and of which something is compiled. The flag is added to arguments "
+        "that argparse or tyro define in a known way; otherwise it is parsed separately"
     ),
     safety=(
-        "The new argument defaults to off and nothing reads it yet, so the script runs as before. If it defines no "
-        "arguments to which it could be added, or computes with all of them at once, as a hash of them does, the flag "
-        "is removed from the command line before anything else reads it. What logs, prints or saves all arguments "
-        "shows the new one, too."
+        "The new argument is off by default and nothing reads it yet, so the script runs as before. If the script "
+        "defines no arguments to which the flag could be added, or computes with all of them at once, as a hash does, "
+        "the flag is removed from the command line before anything else reads it. Code that logs, prints or saves all "
+        "arguments shows the new one, too."
     ),
-    costs="Without a flag nothing can be compiled: leave out what the script compiles itself.",
+    costs="Without the flag nothing can be compiled: remove the script's own calls of torch.compile.",
     needs=(),
     before="@dataclass\nclass Args:\n    seed: int = 1",
     after=("@dataclass\nclass Args:\n    seed: int = 1\n    compile: bool = False"),

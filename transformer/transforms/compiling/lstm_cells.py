@@ -37,7 +37,7 @@ INFO = TransformInfo(
     summary="compute an LSTM that is called step by step directly from its weights, under --compile on a CPU",
     applies=(
         "to a loop over time in a network's method that clears the state where an episode ended and calls an "
-        "`nn.LSTM(inputs, hidden)` of which only the sizes and parameters are used otherwise"
+        "`nn.LSTM(inputs, hidden)`, if nothing else of the LSTM is used but its sizes and parameters"
     ),
     safety=(
         "torch.compile keeps code that touches an nn.LSTM eager, and the loop with it. Now compiled code may read its "

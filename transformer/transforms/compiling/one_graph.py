@@ -50,24 +50,25 @@ INFO = TransformInfo(
     brief="forward, backward and step in one graph",
     summary="let torch.compile trace zero_grad(), backward() and step(): one graph for each minibatch",
     applies=(
-        "when update() clears gradients, computes them and steps, in this order and by separate statements, which run "
-        "always, or under conditions on the script's arguments; when its loss is known to reach every parameter that "
-        "it computes with and that is stepped; when the optimizer is a known one, made in one place, and its rate is "
-        "constant or nothing else sees it during update(); and when training changes no parameter by hand, nor which "
-        "ones the optimizer holds or which need gradients (those of an object may be frozen while others learn). "
-        "With several passes, all that runs below the first backward() must be known to be traced: no tensor is read "
-        "on the host, and nothing is printed"
+        "when update() clears gradients, computes them and steps, in this order, by separate statements that run "
+        "always or under conditions on the script's arguments. Its loss must be known to reach every parameter that it "
+        "computes with and that is stepped. The optimizer must be a known one, made in one place, and its rate must be "
+        "constant, or nothing else may see it during update(). Training must not change a parameter by hand, which "
+        "parameters the optimizer holds, or which need gradients (those of an object may be frozen while others "
+        "learn). With several passes, all that runs below the first backward() must be known to be traced: it reads no "
+        "tensor on the host, and prints nothing"
     ),
     safety=(
-        "Without --compile the same three methods are called. With it, equal code is called that can be traced: "
-        "torch.optim keeps its own methods out of graphs, and backward() rebinds .grad, which ends a graph. A gradient "
-        "that appears or vanishes is set as before, at the cost of a recompilation. With several optimizers, each pass "
-        "computes only the gradients that are used: all others are cleared before that. Sums of several losses are "
-        "added in the eager order. A rate that is a float is put into a float64 tensor while update() runs."
+        "Without --compile the same three methods are called. With it, code that does the same and can be traced is "
+        "called instead: torch.optim keeps its own methods out of graphs, and backward() rebinds .grad, which ends a "
+        "graph. A gradient that appears or vanishes is set as before, at the cost of a recompilation. With several "
+        "optimizers, each pass computes only the gradients that are used: all others are cleared before that. Sums of "
+        "several losses are added in the eager order. A rate that is a float is put into a float64 tensor while "
+        "update() runs."
     ),
     costs=(
-        "The update is compiled in pieces, at half the gain, or not at all: clear, compute and use gradients once "
-        "in a minibatch, in this order, and nowhere else."
+        "The update is compiled in pieces, at half the gain, or not at all: clear, compute and use gradients once in "
+        "each minibatch, in this order, and nowhere else."
     ),
     needs=("flags", "update"),
     before="def update(mb_inds):\n    ...\n    optimizer.zero_grad()\n    loss.backward()\n    optimizer.step()",

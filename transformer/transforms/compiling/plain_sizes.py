@@ -20,8 +20,8 @@ INFO = TransformInfo(
     brief="sizes in compiled functions are plain ints",
     summary="keep the number of actions as a plain int in networks whose compiled functions use it as a size",
     applies=(
-        "to an attribute of a network that is a space's number of actions and is read only as a size for making "
-        "tensors, one-hot ones too, and layers"
+        "to an attribute of a network that is a space's number of actions, if it is read only as a size: of tensors "
+        "that are made, one-hot ones too, or of layers"
     ),
     safety=(
         "The number is the same; gymnasium's Discrete spaces have it as numpy.int64. torch.compile turns numpy's "

@@ -24,8 +24,8 @@ INFO = TransformInfo(
     brief="the object's attributes and methods are variables",
     summary="turn the attributes and methods of the single object that trains into variables and functions",
     applies=(
-        "when the file makes one object of a plain class that trains, every use of it is an attribute or a method by "
-        "its name, and the arguments of `__init__` are written out"
+        "when the file makes exactly one object of the class that trains, a plain one, every use of the object is an "
+        "attribute or a method accessed by its name, and the arguments of `__init__` are written out"
     ),
     safety=(
         "The class has a single instance, which is never passed on and whose attributes are never looked up by name. "
@@ -33,8 +33,8 @@ INFO = TransformInfo(
         "object was made."
     ),
     costs=(
-        "What methods set on `self` cannot be passed in and returned, so less of the training may be extracted and "
-        "compiled."
+        "Attributes that methods set on `self` cannot become parameters and results of functions, so less of the "
+        "training may be extracted and compiled."
     ),
     needs=(),
     before=(

@@ -42,18 +42,21 @@ INFO = TransformInfo(
     brief="functions of the training are in its loop",
     summary="replace the calls of functions that hold the training, a part of it, or its optimizer by their bodies",
     applies=(
-        "to a function that is shown, by every use of its name, to be called in one place, with arguments bound as "
-        "written, or several times in a row, with constants that differ. It must return at its end (or once "
-        "earlier, by `if x: return`, if its result is not used), and make nothing that may outlive the call and "
-        "reads its variables. If an option chooses the trained object's class, and the file has the default's "
-        "alone, the script stops for the other choices, as a note says"
+        "to a function whose name is known to be used only for calls: one call, with arguments bound as written, or "
+        "several in a row, with constants that differ. It must return at its end, or once earlier by `if x: return` if "
+        "its result is not used. It must make nothing that reads its variables and may outlive the call. If an option "
+        "chooses the class of the object that trains, and the file has only the default's, the script stops for the "
+        "other choices, as a note says"
     ),
     safety=(
         "The function is called only here, with arguments that are written out, and returns only at its end; "
-        "statements below `if x: return` go under the opposite condition. They run in the same order, and names that "
-        "would clash with others of the script are renamed."
+        "statements below `if x: return` are put under the opposite condition. All statements run in the same order, "
+        "and names that would clash with others of the script are renamed."
     ),
-    costs="The function keeps its part of the training, but rollout, gae and update are searched for in a single loop.",
+    costs=(
+        "The function keeps its part of the training, and rollout, gae and update are not found in it: they are "
+        "searched for in a single loop."
+    ),
     needs=(),
     before=(
         "def train(agent, batch):\n    for epoch in range(args.update_epochs):\n        ...\n    return v_loss\n\n"

@@ -43,11 +43,11 @@ INFO = TransformInfo(
     summary="update the target networks' parameters from the trained ones in one call for all of them",
     applies=(
         "to loops over the float32 parameters of two networks that only copy `a * p + b * t` into each t, or multiply "
-        "t by a number in place and add a multiple of p, or call `t.lerp_(p, a)`; or that do this with both "
-        "state_dict() and load the result. "
-        "The numbers must be constant for the whole run. Both networks must be made once in the same way, above the "
-        "training loop, or as copies by the constructor of an object, share nothing, and keep their parameters. A "
-        "function that is given both networks, which share nothing, looks up the parameters in each call"
+        "t by a number in place and add a multiple of p, or call `t.lerp_(p, a)`; or that do this with the entries of "
+        "both state_dict() and load the result. The numbers must be constant for the whole run. Both networks must be "
+        "made once and in the same way, above the training loop, or as copies by the constructor of an object. They "
+        "must share nothing and keep their parameters. A function to which both networks are passed looks up their "
+        "parameters in each call"
     ),
     safety=(
         "torch's foreach functions round each product and each sum as the loop did, element by element; only the "
@@ -56,9 +56,9 @@ INFO = TransformInfo(
         "loaded contains parameters only: the networks are made of torch's layers without buffers."
     ),
     costs=(
-        "Each parameter of the target networks takes four calls of its own: make both networks alike, keep them and "
-        "their optimizers from code of other kinds, and move the target below the update, in one loop over "
-        "`zip(target.parameters(), network.parameters())`."
+        "Each parameter of the target networks takes four calls of its own: make both networks alike, pass neither "
+        "them nor their optimizers to other code, and update the target below the update of the network, in one loop "
+        "over `zip(target.parameters(), network.parameters())`."
     ),
     needs=(),
     before=(
@@ -181,7 +181,7 @@ def _check_given(roles: Roles, function: ast.FunctionDef, loop: ast.For, network
         raise Skip(f"the networks passed to {function.name}() may share parameters")
     names, inside = names_in([loop.target]), {*walk(loop)}
     if any(isinstance(n, ast.Name) and n.id in names and n not in inside for n in walk(function)):
-        raise Skip("a parameter of the loop's last turn may be read after it")
+        raise Skip("a parameter of the loop's last iteration may be read after it")
 
 
 def _all_parameters(networks: Sequence[str]) -> str:
@@ -265,7 +265,7 @@ def _check_networks(roles: Roles, uses: NetworkUses, group: Sequence[_Loop]) -> 
             raise Skip(f"line {late.lineno} may compute gradients through {one.target} as it was before")
         names = {n.id for n in ast.walk(one.stmt.target) if isinstance(n, ast.Name)}
         if read := names & roles.liveness.after[one.stmt]:
-            raise Skip(f"{min(read)} of its last turn is read after it")
+            raise Skip(f"{min(read)} of its last iteration is read after it")
 
 
 def _late_pass(roles: Roles, loop: ast.For) -> ast.Call | None:

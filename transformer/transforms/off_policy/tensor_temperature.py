@@ -20,8 +20,9 @@ INFO = TransformInfo(
     brief="a tuned temperature is a tensor",
     summary="keep a learned temperature in a tensor instead of reading it on the host after each of its updates",
     applies=(
-        "to a name that the training loop assigns `x.exp().item()`, for example, of a new tensor, if updates only add "
-        "it to float32 tensors, subtract it or multiply by it, and all other uses read it as a number"
+        "to a name to which the training loop assigns a number read from a new tensor, such as `x.exp().item()`. "
+        "Updates may only add it to float32 tensors, subtract it or multiply by it, and all other uses must read it as "
+        "a number"
     ),
     safety=(
         "A tensor without dimensions takes part in sums and products with the number that it holds, and affects "
@@ -30,8 +31,8 @@ INFO = TransformInfo(
         "values."
     ),
     costs=(
-        "The host waits for each update of the temperature, and compiled updates are compiled once more: read it "
-        "once, by `.item()` below its own update, and only add it to tensors or multiply them with it."
+        "The host waits for each update of the temperature, and compiled updates are compiled once more: read it once, "
+        "by `.item()` below its own update, and only add it to tensors or multiply them by it."
     ),
     needs=(),
     before="alpha = log_alpha.exp().item()\n...\nwriter.add_scalar('losses/alpha', alpha, global_step)",

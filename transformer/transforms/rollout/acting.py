@@ -30,9 +30,9 @@ INFO = TransformInfo(
     brief="acting records no gradients",
     summary="choose the actions under torch.no_grad()",
     applies=(
-        "to the calls of a trained network that choose the actions, if only the values of their results, and of "
-        "anything computed from these, are used, and the network is made of modules and functions known to compute "
-        "the same without gradients"
+        "to calls of a trained network that choose the actions. Only the values of their results, and of what is "
+        "computed from these, may be used, and the network must be made of modules and functions known to compute the "
+        "same without gradients"
     ),
     safety=(
         "No loss is computed from the network's results, only from their values: `.detach()`, `.item()`, `.numpy()`. "

@@ -31,15 +31,15 @@ INFO = TransformInfo(
     summary="move the call of the method that chooses the actions into a function, which --compile rebinds",
     applies=(
         "when `policy` found no call that it could name, to a call of a method of the object that trains, or of a "
-        "network that is one of its attributes, or that another file defines and that gets tensors. It must run under "
-        "torch.no_grad(), or return nothing that carries gradients. A method of this file must only compute its "
-        "result, from tensors; it may begin by converting an array to a tensor and end by converting back. The script "
-        "must not use random.Random"
+        "network that is one of its attributes. The call must run under torch.no_grad(), or return nothing that "
+        "carries gradients. A method of this file must only compute its result, from tensors; it may begin by "
+        "converting an array to a tensor and end by converting back. A method of another file must be given tensors, "
+        "under torch.no_grad(). The script must not use random.Random"
     ),
     safety="The function makes the same call in the same place, on the object that the name refers to at that time.",
     costs=(
-        "The code that chooses the actions is not compiled: let what is called for them take and return tensors, under "
-        "torch.no_grad(), and do nothing else."
+        "The code that chooses the actions is not compiled: choose them by a method that only computes tensors from "
+        "tensors, under torch.no_grad()."
     ),
     instead_of="policy",
     needs=("flags",),

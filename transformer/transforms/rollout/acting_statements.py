@@ -40,22 +40,22 @@ INFO = TransformInfo(
     brief="the statements that choose the actions",
     summary="move the statements that choose the actions into a method of their own, which --compile rebinds",
     applies=(
-        "when neither `policy` nor `acting-method` found a call that it could name, to consecutive statements that "
-        "run a network and draw, in a method of this file that a step calls. They must only compute with tensors made "
-        "above them, using layers of torch and modules of this file that change nothing and do not change themselves. "
+        "when neither `policy` nor `acting-method` found a call that it could name, to consecutive statements that run "
+        "a network and draw, in a method of this file that a step calls. They must only compute with tensors made "
+        "above them, by layers of torch and modules of this file that do not change anything, themselves included. "
         "Statements in between may append to lists, write into buffers that the others do not read, and turn results "
         "into numbers. Gradients must not be recorded, or not be used: only drawn actions, numbers, and list elements "
         "that are detached later may leave the statements. If nothing stays in between and no gradients are recorded, "
         "any network will do, because the same calls are made in the same place. It also applies to a single network "
-        "call in a method that computes more than the actions, if only numbers are made of its result, or in the "
-        "object's training method, if the network is of a class of this file, only computes with torch and is "
-        "given tensors"
+        "call in a method that computes more than the actions, if only numbers are made of its result. It also applies "
+        "to a single network call in the object's training method, if the network is of a class of this file, only "
+        "computes with torch, and is given tensors"
     ),
     safety=(
         "The same operations run in the same order on the same tensors; appending to a list, writing to a buffer, or "
-        "converting a result to a number in between changes none of them. Gradients that were recorded and never used "
-        "no longer are: these layers compute the same bits without. For a network of which that is not known they are "
-        "still recorded."
+        "converting a result to a number in between changes none of them. Gradients that were recorded but never used "
+        "are no longer recorded: these layers compute the same bits without them. They are still recorded for a "
+        "network of which this is not known."
     ),
     costs="The code that chooses the actions is not compiled: compute them by calls of networks under torch.no_grad().",
     instead_of="policy",

@@ -28,16 +28,17 @@ INFO = TransformInfo(
     brief="--compile: values of all steps in one call",
     summary="under --compile, compute the rollout's values and log-probabilities in one call after it",
     applies=(
-        "when a step uses only the actions, and the policy is a network of known modules that treats each row "
-        "independently, draws nothing else, and of which training is known to change only the parameters' values; "
-        "also to further calls of such networks on the observations, such as `agent.get_value(next_obs)`"
+        "when a step uses only the actions. The policy must be a network of known modules that treats each row "
+        "independently and draws only the actions, and training must be known to change only the values of its "
+        "parameters. It also applies to further calls of such networks on the observations, such as "
+        "`agent.get_value(next_obs)`"
     ),
     safety=(
         "Without --compile nothing changes. The steps use only the actions; the rest is only recorded. The networks "
-        "compute each row of a batch independently, draw only the action, and do not change during the rollout. So "
-        "one call for all recorded observations and actions returns what the steps would have, up to the rounding of "
-        "matrix products of another size. It is used only for networks of linear layers, whose second pass over the "
-        "rollout costs less than each step saves."
+        "compute each row of a batch independently, draw only the action, and do not change during the rollout. So one "
+        "call for all recorded observations and actions returns what the steps would have, up to the rounding of "
+        "matrix products of another size. It is used only for networks of linear layers, for which a second pass over "
+        "the rollout costs less than the steps save."
     ),
     costs=(
         "Each step computes values and log-probabilities along with the action: give the method a parameter "

@@ -21,8 +21,8 @@ INFO = TransformInfo(
     brief="rewards and dones stay on the host",
     summary="keep rewards and dones on the host during the rollout, and move each of them to the device once",
     applies=(
-        "to recorded values that are known to be computed by numpy or returned by an environment's step, if until the "
-        "end of the rollout they are read as tensors only by numpy, the record, and conditions"
+        "to recorded values that are known to be computed by numpy or returned by an environment's step, if only "
+        "numpy, the record, and conditions read them as tensors before the rollout ends"
     ),
     safety=(
         "No network sees these values before the rollout has ended. Each array is copied when it is recorded, and "

@@ -25,10 +25,10 @@ INFO = TransformInfo(
     brief="the call that chooses the actions has a name",
     summary="give the network call that chooses the actions a name, which --compile and --cudagraphs rebind",
     applies=(
-        "when the calls that choose the actions run under torch.no_grad(), or run a method that does so itself and "
-        "only computes tensors from tensors, on a network whose name is bound once, above the training loop, and a "
-        "called method is defined by its class in this file. If it returns a distribution, `acting-statements` moves "
-        "the draw along with it"
+        "when the calls that choose the actions run under torch.no_grad(), or call a method that enters it itself and "
+        "only computes tensors from tensors. The network's name must be bound once, above the training loop, and a "
+        "method that is called must be defined in this file, by the network's class. If the call returns a "
+        "distribution, `acting-statements` moves the draw along with it"
     ),
     safety=(
         "The name refers to the method of the trained network itself, or to the network: it is the same call, under "

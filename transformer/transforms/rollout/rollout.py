@@ -39,7 +39,7 @@ def apply(state: State) -> Rewrite:
     """
     roles = state.roles
     if state.history.in_turns:
-        raise NotNeeded("the environment is stepped once per turn of the training loop: there is no rollout loop")
+        raise NotNeeded("the environment is stepped once per iteration of the training loop: there is no rollout loop")
     if roles.rollout is None or roles.phases.collect is not roles.rollout:
         raise Skip("the rollout loop is inside another statement")
     edits = Edits(state.source)

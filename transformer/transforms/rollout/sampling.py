@@ -26,20 +26,20 @@ INFO = TransformInfo(
     summary="draw from normal and categorical distributions without checks that read tensors on the host",
     applies=(
         "to `x.sample()` without arguments in the methods of the file's classes, for a name x, and to "
-        "`torch.FloatTensor(x.shape)` there. If x is shown to be a Normal or Categorical of a linear layer's output, "
-        "its computation replaces the call; otherwise a function does so that checks, in graphs only, what x is. Also "
-        "to `torch.normal(0, std)` for a tensor std, if the training loop acts without gradients"
+        "`torch.FloatTensor(x.shape)` there. If x is known to be a Normal or Categorical of a linear layer's output, "
+        "the call is replaced by its computation; otherwise by a function that checks, in graphs only, what x is. It "
+        "also applies to `torch.normal(0, std)` for a tensor std, if the training loop acts without gradients"
     ),
     safety=(
         "The same random numbers are drawn, in the same order, and turned into actions as torch.normal() and "
         "torch.multinomial() do: the same bits, except for the rounding of a fused product and sum in a graph. The "
-        "checks of their parameters, which are left out, read a tensor on the host: this keeps a CUDA graph from "
-        "being captured, and takes longer than the draw on a CPU. torch.FloatTensor(x.shape), whose shape "
-        "torch.compile mistakes for elements, becomes the same uninitialized tensor, made by torch.empty()."
+        "checks of the distributions' parameters are left out: they read a tensor on the host, which keeps a CUDA "
+        "graph from being captured, and takes longer than the draw on a CPU. torch.compile mistakes the shape in "
+        "torch.FloatTensor(x.shape) for elements; torch.empty() makes the same uninitialized tensor."
     ),
     costs=(
-        "Drawing waits for the device, and cannot be in a CUDA graph: call `x.sample()` on a name in a method of the "
-        "network."
+        "Drawing waits for the device, and no CUDA graph can contain it: call `x.sample()` on a name in a method of "
+        "the network."
     ),
     needs=("flags",),
     before="probs = Normal(action_mean, action_std)\nif action is None:\n    action = probs.sample()",

@@ -23,8 +23,9 @@ INFO = TransformInfo(
     summary="give calls of networks that do not choose the actions names, which --compile and --cudagraphs rebind",
     applies=(
         "to calls, in the steps of the rollout, of a network that is made once, above the training loop, of modules of "
-        "this file and layers of torch that only compute: an intrinsic reward, the networks of RND. They must be given "
-        "tensors, and run without gradients, or nothing may use those of their results"
+        "this file and layers of torch that only compute. An example is an intrinsic reward, such as that of RND. The "
+        "calls must be given tensors. They must run without gradients, or nothing may use the gradients of their "
+        "results"
     ),
     safety="A function of its own makes the same call, in the same place, with the same tensors.",
     costs="This network is not compiled where a step calls it: give it tensors, under torch.no_grad().",

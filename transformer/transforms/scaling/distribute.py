@@ -25,7 +25,8 @@ INFO = TransformInfo(
     applies=(
         "when every use of the number of environments, and of sizes derived from it, is known to mean either all "
         "processes or one; one backward pass precedes the optimizers' steps; every decision in the training loop "
-        "follows from options and counters or compares numbers with limits; and only gradients learn from data"
+        "follows from options and counters, or compares numbers with limits; and the script learns from data only "
+        "through gradients"
     ),
     safety=(
         "A single process, under torchrun or not, runs the statements of the original. Of several, each steps its "

@@ -23,10 +23,10 @@ INFO = TransformInfo(
     summary="step SyncVectorEnv and the wrappers that normalise and count with fewer numpy calls",
     applies=(
         "when training steps a SyncVectorEnv of gymnasium that is made above the training loop from a list of "
-        "functions and used for what it offers, and the script puts no method of its own into wrappers or gymnasium. "
-        "At run time it requires gymnasium 0.29.1 or 1.1 to 1.4, observations that are one array, and wrappers whose "
-        "type is exactly RecordEpisodeStatistics, NormalizeObservation or NormalizeReward; anything else is stepped "
-        "as before"
+        "functions and is used only for what it offers, and the script puts no method of its own into wrappers or "
+        "gymnasium. At run time it requires gymnasium 0.29.1 or 1.1 to 1.4, observations that are one array, and "
+        "wrappers whose type is exactly RecordEpisodeStatistics, NormalizeObservation or NormalizeReward; anything "
+        "else is stepped as before"
     ),
     safety=(
         "The script's wrappers stay, with their state, so `envs.envs[0].obs_rms` is what it was. The mean of a single "

@@ -19,9 +19,9 @@ INFO = TransformInfo(
     brief="constants are made on the device",
     summary="make constants and casts on the device instead of on the host",
     applies=(
-        "to numbers and filled tensors that are made and moved in one expression, to `.type()` with a CPU tensor type "
-        "that is moved, to lists of consecutive numbers in an index that is written to, and to torch.arange() in an "
-        "index of something torch has just computed; outside the rollout, and in the networks' methods"
+        "to numbers and filled tensors that are made and moved in one expression; to `.type()` with a CPU tensor type "
+        "whose result is moved; to lists of consecutive numbers in an index that is written to; and to torch.arange() "
+        "in an index of what torch has just computed. It applies outside the rollout, and in the networks' methods"
     ),
     safety=(
         "A constant has the same value and dtype wherever it is made, and a cast rounds to nearest on both sides. An "
@@ -29,7 +29,10 @@ INFO = TransformInfo(
         "and device waited for the device, and kept CUDA graphs from being captured. Random numbers stay where they "
         "are drawn."
     ),
-    costs="What is made on the host is copied each time: make it there, as by `torch.tensor(x, device=device)`.",
+    costs=(
+        "Constants made on the host are copied each time: make them on the device, as by `torch.tensor(x, "
+        "device=device)`."
+    ),
     needs=(),
     before=(
         "mask = (mask < args.update_proportion).type(torch.FloatTensor).to(device)\n"

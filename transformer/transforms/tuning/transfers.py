@@ -21,12 +21,12 @@ INFO = TransformInfo(
     brief="observations are copied without blocking",
     summary="copy the environment's arrays to the device without blocking, in their own dtype",
     applies=(
-        "to tensors that the rollout makes from what is known to be an array or a list (and cannot be a size) and "
-        "moves to the device"
+        "to tensors that the rollout makes and moves to the device, from what is known to be an array or a list and "
+        "cannot be a size"
     ),
     safety=(
         "torch.as_tensor(x).to(device, torch.float32) holds the same float32 values as torch.Tensor(x).to(device): "
-        "both round once, to nearest. On a CPU, both are the memory of an array in float32, and of no other array. On "
+        "both round once, to nearest. On a CPU, both share the memory of a float32 array, and copy any other array. On "
         "a GPU, pageable memory is staged before the call returns, so the environment may reuse its arrays. A loop "
         "over a tensor's elements reads them all at once instead of with one synchronization each."
     ),

@@ -20,9 +20,9 @@ INFO = TransformInfo(
     summary="set up the host before torch is loaded: idle threads, vector instructions, freed memory",
     applies=(
         "when torch is imported at the top of the file, above the first import that may load it. Idle threads go to "
-        "sleep early if environments run in threads or processes of their own; Inductor takes vector instructions as "
-        "working if something is compiled; freed memory is kept if rollouts train convolutions. Whatever the script "
-        "or the environment variables set up stays as it is"
+        "sleep early if environments run in threads or processes of their own. Inductor assumes that vector "
+        "instructions work if something is compiled. Freed memory is kept if rollouts train convolutions. Whatever the "
+        "script or the environment variables set up stays as it is"
     ),
     safety=(
         "None of this changes a value. Idle threads of GNU's OpenMP would spin for milliseconds after each parallel "

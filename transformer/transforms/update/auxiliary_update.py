@@ -31,7 +31,7 @@ INFO = TransformInfo(
         "the first forward pass of their minibatch, which changes none of them. Parameters and results follow from "
         "liveness; results are detached, because the backward pass has freed their graph."
     ),
-    costs="The further phase is not compiled: let no iteration need what another one computed.",
+    costs="The further phase is not compiled: let no iteration of its loop need what another one computed.",
     needs=(),
     before=(
         "for mb_inds in ...:\n    value = agent.aux_value(aux_obs[mb_inds])\n    target = aux_returns[mb_inds]\n"
@@ -98,7 +98,7 @@ def _extract(state: State, edits: Edits, loop: Loop) -> tuple[Function, int]:
     sig = signature(roles, region, above=above)
     carried = [r for r in sig.results if r in sig.params and roles.get(Tensors).tensor_after(r, region[-1])]
     if carried:
-        raise Skip(f"{carried[0]} is carried from one turn of the loop on line {loop.lineno} to the next")
+        raise Skip(f"{carried[0]} is carried from one iteration of the loop on line {loop.lineno} to the next")
     return extract(state, edits, region, "update_auxiliary", doc, detach=True, above=above), passes
 
 

@@ -33,7 +33,7 @@ INFO = TransformInfo(
     applies=(
         "to numbers read from a minibatch's tensors that nothing needs before the optimizer's step: collected in a "
         "list, kept under a name, printed, or logged by a library. The tensor must be new and passed to nothing that "
-        "may change it, and what is moved may call only known functions that change and draw nothing"
+        "may change it. What is moved may only call known functions that change nothing and draw no random numbers"
     ),
     safety=(
         "The same values are read, after the optimizer's step instead of before it; nothing in between changes them. "

@@ -22,16 +22,16 @@ INFO = TransformInfo(
     brief="lists grow below the optimizer's step",
     summary="append a minibatch's results to lists below the optimizer's step",
     applies=(
-        "to lists that the training empties above the epochs and reads below them or between minibatches, and to "
-        "which a minibatch appends numbers or tensors, conditionally or not; what reads the tensors may only use their "
-        "values, unless they have no gradients; nothing may leave the minibatch above its step"
+        "to lists that the training empties above the epochs and reads below them or between minibatches, and to which "
+        "a minibatch appends numbers or tensors, always or under a condition. Of tensors with gradients, only the "
+        "values may be used afterwards. Nothing may leave the minibatch above the optimizer's step"
     ),
     safety=(
         "The same elements go, in the same order, into a list of the minibatch's own, and after the step into the "
         "original list; nothing reads that list in between. A tensor whose graph nothing asks for is detached from it, "
         "because the backward pass has freed that graph."
     ),
-    costs="update() is not compiled, because a list is longer at each call: append to it below the optimizer's step.",
+    costs="update() is not compiled, because the list is longer at each call: append to it below the optimizer's step.",
     needs=(),
     before="if args.norm_adv:\n    clipfracs += [clipped.mean().item()]\n...\noptimizer.step()",
     after=(

@@ -26,9 +26,9 @@ INFO = TransformInfo(
     brief="minibatches by torch.randperm on the device",
     summary="draw minibatches with torch.randperm on the device instead of shuffling numpy indices",
     applies=(
-        "to consecutive slices of one permutation of `range(n)` that are only used to index tensors, if no code that "
-        "may run during training does anything with the random generators but draw from them; and to lists of "
-        "indices by torch's samplers, whose permutation is the same"
+        "to consecutive slices of one permutation of `range(n)` that are only used to index tensors, if all that code "
+        "run during training does with the random generators is draw from them. It also applies to lists of indices "
+        "from torch's samplers, whose permutation stays the same"
     ),
     safety=(
         "Both draw a uniformly random permutation per epoch and cut it into the same pieces, including a smaller last "

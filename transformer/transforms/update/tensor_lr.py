@@ -42,9 +42,9 @@ INFO = TransformInfo(
         "step lengths from the step count, counts in float64, as Python does."
     ),
     costs=(
-        "The step may stay out of the graph, no CUDA graph holds update(), and if the rate changes, each new one "
-        "recompiles it: make the optimizer once, of a class of torch.optim, and let only "
-        '`optimizer.param_groups[0]["lr"] = ...` set its rate, to a float.'
+        "The optimizer's step may stay out of the compiled graph, update() is in no CUDA graph, and each new rate "
+        "recompiles it: make the optimizer once, of a class of torch.optim, and set its rate only by "
+        '`optimizer.param_groups[0]["lr"] = ...`, to a float.'
     ),
     needs=("flags",),
     before='optimizer.param_groups[0]["lr"] = lrnow',

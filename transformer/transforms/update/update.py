@@ -33,10 +33,10 @@ INFO = TransformInfo(
         "their variables, and no other function sets these"
     ),
     safety=(
-        "The same statements run in the same order, but that gradients cleared above the sampling are cleared below it "
-        "if nothing between may use them. Parameters and results follow from liveness. Results are detached, also "
-        "in a dictionary, list or tuple that is made for them: the backward pass has freed their graph, and they are "
-        "only read afterwards."
+        "The same statements run in the same order, with one exception: clearing gradients above the sampling moves "
+        "below it if nothing in between may use them. Parameters and results follow from liveness. Results are "
+        "detached, also in a dictionary, list or tuple that is made for them: the backward pass has freed their graph, "
+        "and they are only read afterwards."
     ),
     costs=(
         "The update is not compiled, which is most of the gain: let nothing jump out of a minibatch above "

@@ -386,7 +386,7 @@ class Lasting:
 
     def _object(self, name: str, stmt: ast.stmt, value: ast.expr | None) -> str | None:
         """Why a checkpoint cannot restore an object; None if it can, or need not."""
-        unknown = f"it is not known what {name} keeps"
+        unknown = f"it is not known what state {name} holds"
         if value is None:
             return (
                 self._why_not_options(name, stmt)

@@ -593,7 +593,7 @@ class World:
             return Held(None, "the objects of this script hold each other in too many ways to tell what keeps it")
         inside = {n for stmt in region for n in walk(stmt)}
         carried = exposed(region, self._roles.counted) if live is None else live
-        when = " from turn to turn" if live is None else ""
+        when = " from one iteration to the next" if live is None else ""
         puts = None if live is None else {*self._roles.reached(region)}
         things = self._memory(things)
         holding, stack = {*things}, sorted(things, key=in_order)

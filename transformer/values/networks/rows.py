@@ -123,7 +123,11 @@ class Rowwise:
         if isinstance(scope, ast.FunctionDef) and isinstance(call.func, ast.Name) and text in parameters(scope):
             classes = bound_to(self._tree, call.func, own=True)  # `act()` with `act=nn.Tanh`
             known = all(c and (self._tree.qualified(c) or "").removeprefix("torch.nn.") in MODULES for c in classes)
-            return None if known else f"line {call.lineno} makes a {text}, which is not known for each call"
+            return (
+                None
+                if known
+                else f"line {call.lineno} makes it with {text}(), which is not a known layer in every call"
+            )
         harmless = helper is not None or name.partition(".")[0] in ("numpy", "math", "torch")
         plain = isinstance(call.func, ast.Name) and call.func.id in (
             "int",

@@ -294,8 +294,10 @@ class NetworkUses:
 
     def _renamed(self, name: str, depth: int) -> None:
         """Check all uses of an alias of a network, and all other names with the same spelling."""
-        if depth > DEEP or name in self._tree.declared:
-            raise Changed(f"the network is {name}, too, which functions may bind")
+        if name in self._tree.declared:
+            raise Changed(f"the network has the alias {name}, which functions may rebind")
+        if depth > DEEP:
+            raise Changed(f"the network has the alias {name}, by more than {DEEP} aliases and calls")
         for node in self._tree.of(ast.Name) if self._once(name, self._roles.scope, "renamed") else ():
             if node.id == name and isinstance(node.ctx, ast.Load):
                 self._use_of_network(node, depth + 1)
