@@ -26,6 +26,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from transformer.facts.rows import named
 from transformer.facts.torch_api import (
+    ARRAYS_LACK,
     ATTRIBUTE_ROWS,
     DRAWING,
     DTYPES,
@@ -904,6 +905,11 @@ GIVEN_TO_DRAWS: tuple[tuple[Any, ...], ...] = (
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_what_arrays_lack() -> None:
+    assert not any(hasattr(np.ndarray, name) for name in ARRAYS_LACK)
+    assert all(hasattr(Tensor, name) for name in ARRAYS_LACK)
+
+
 @pytest.mark.parametrize("name", sorted(name for name, row in OF["numpy"].items() if row.dtype_at))
 def test_where_a_function_of_numpy_takes_the_dtype(name: str) -> None:
     row = OF["numpy"][name]

@@ -802,7 +802,7 @@ def may_work_in_place(call: ast.Call) -> bool:
 
 ARRAYS_LACK = frozenset(
     "bool byte clone contiguous cpu cuda detach double float half int long short to unsqueeze".split()
-)
+) | names("tensor", memory="in place")
 """Methods of tensors that arrays do not have."""
 OF_DISTRIBUTIONS = attributes("distribution")
 """Attributes of distributions that are tensors."""

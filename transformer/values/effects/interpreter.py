@@ -71,6 +71,9 @@ VALUES = "values"
 HOLD_NUMBERS = (*MEMORY, "made", "instance", "unknown")
 """Kinds of things that may be, or hold, memory that calls write numbers into."""
 
+OBJECTS = ("instance", "class", "function", "bound", "dict", "set", "deque", "iterator")
+"""Kinds of things of this file of which numpy makes an array of objects; of lists and tuples it takes the elements."""
+
 
 class Effect(NamedTuple):
     """An effect of a node."""
@@ -575,7 +578,7 @@ class Interpreter:
             elif thing.kind == "array":
                 inside = self.heap.get((thing, ITEMS))
                 found |= inside
-            if contents or thing.kind not in (*MEMORY, "list", "tuple"):
+            if contents or thing.kind in OBJECTS:
                 found.add(thing)
             stack += inside - seen
             seen |= inside
