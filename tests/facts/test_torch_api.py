@@ -33,6 +33,7 @@ from transformer.facts.torch_api import (
     EXACT_POWERS,
     FILL,
     HOLDERS,
+    LAZY,
     OF,
     OF_DISTRIBUTIONS,
     OF_TYPE,
@@ -40,6 +41,7 @@ from transformer.facts.torch_api import (
     OTHERS,
     PRODUCTS,
     SAME_EACH_TIME,
+    SPARSE_AT,
     Attribute,
     DtypeRow,
     Kind,
@@ -905,6 +907,21 @@ GIVEN_TO_DRAWS: tuple[tuple[Any, ...], ...] = (
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_which_layers_have_no_shape_or_sparse_gradients() -> None:
+    layers = {f"torch.nn.{name}": cls for name, cls in vars(torch.nn).items() if isinstance(cls, type)}
+    lazy = {n for n, cls in layers.items() if issubclass(cls, torch.nn.modules.lazy.LazyModuleMixin)}
+    assert lazy == {name for name in layers if name.startswith(LAZY)}
+    functions = {
+        f"torch.nn.functional.{name}": f for name, f in vars(torch.nn.functional).items() if inspect.isfunction(f)
+    }
+    places = {}
+    for name, one in {**layers, **functions}.items():
+        with contextlib.suppress(TypeError, ValueError):
+            given = list(inspect.signature(one).parameters)
+            places |= {name: given.index("sparse")} if "sparse" in given else {}
+    assert places == SPARSE_AT
+
+
 def test_what_arrays_lack() -> None:
     assert not any(hasattr(np.ndarray, name) for name in ARRAYS_LACK)
     assert all(hasattr(Tensor, name) for name in ARRAYS_LACK)

@@ -19,6 +19,8 @@ HEAD = (
     "line",
     [
         "args.seed = hash(str(args)) % 1000",
+        "torch.manual_seed(len(args._get_kwargs()))",
+        "kept = args.__dict__",
         "args.run = f'{args}'",
         "name = json.dumps(vars(args))\nopen(name)",
         "first, *others = vars(args).values()",
@@ -62,3 +64,10 @@ def test_flags_are_parsed_apart_there() -> None:
     step = turn("flags", script({"setup": 'args.seed = hash(str(args)) % 1000\ndevice = torch.device("cpu")'}))
     assert isinstance(step.outcome, Applied)
     assert "flags, sys.argv[1:] = flags.parse_known_args()" in step.after
+
+
+def test_a_flag_whose_name_the_script_asks_for_gets_another() -> None:
+    step = turn(
+        "flags", script({"setup": 'if hasattr(args, "compile"):\n    print("fast")\ndevice = torch.device("cpu")'})
+    )
+    assert '"--lean-compile"' in step.after and '"--compile"' not in step.after

@@ -79,6 +79,30 @@ MULTIPLIERS = {
 }
 """Passes that may leave the networks gradients, which the update then clears."""
 NOOPS = [
+    *(
+        NoOp(
+            f"gradients that may be sparse: {layer}",
+            {**PLAIN, "functions": f"words = {layer}\n\n\n"},
+            "line {line} may make gradients sparse",
+            at=layer,
+            also=UPDATE,
+        )
+        for layer in (
+            "nn.Embedding(4, 2, sparse=True)",
+            "nn.Embedding(4, 2, None, None, 2.0, False, True)",
+            "nn.EmbeddingBag(4, 2, sparse=args.sparse)",
+            "nn.EmbeddingBag(4, 2, **options)",
+            "nn.Embedding.from_pretrained(torch.ones(4, 2), sparse=True)",
+            "torch.sparse.mm(torch.eye(2).to_sparse(), torch.eye(2))",
+        )
+    ),
+    NoOp(
+        "a layer without shapes",
+        {**PLAIN, "functions": "words = nn.LazyLinear(4)\n\n\n"},
+        "line {line} makes a layer whose parameters have no shape before its first call",
+        at="nn.LazyLinear",
+        also=UPDATE,
+    ),
     NoOp(
         "gradients are read one by one",
         {**PLAIN, "optimize": edited("optimize", "optimizer.step()", "print(agent.a.grad)\noptimizer.step()")},

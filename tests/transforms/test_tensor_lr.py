@@ -286,6 +286,19 @@ NOOPS = [
             "iteration ** 2",
         )
     ),
+    *(
+        NoOp(
+            f"a parameter in an f-string: {shown}",
+            {
+                "anneal": "",
+                "metrics": f"{RATE} = 1e-3 * (1 + epoch)",
+                "report": f"""print(f"{{optimizer.param_groups[0]['lr']{shown}}}")""",
+            },
+            "optimizer: line {line} formats the rate, which the update sets",
+            at="print(f",
+        )
+        for shown in ("", ":.3e", ":>10")
+    ),
     NoOp(
         "a whole number that an f-string shows",
         {

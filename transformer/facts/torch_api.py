@@ -259,6 +259,15 @@ class Layers:
     """product: computes in autocast's dtype; kept: accepts any dtype, and returns float32 for float32."""
 
 
+LAZY = "torch.nn.Lazy"
+"""How the names of layers begin whose parameters get their shapes in the first call."""
+SPARSE_AT = {
+    "torch.nn.Embedding": 6,
+    "torch.nn.EmbeddingBag": 6,
+    "torch.nn.functional.embedding": 6,
+    "torch.nn.functional.embedding_bag": 7,
+}
+"""The position of the option `sparse` of functions and layers that have it: it makes gradients sparse tensors."""
 LAYERS = (
     Layers("Linear", rows="row", same_bits=True, dense=True, autocast="product"),
     Layers("LayerNorm", rows="row", same_bits=True, dense=True, autocast="kept"),

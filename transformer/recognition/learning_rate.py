@@ -47,8 +47,10 @@ class RateUses:
         self.others: list[tuple[ast.Assign, ast.Subscript]] = []
         """Writes through an alias, which may refer to several optimizers and be where no flag is available."""
         self.reads: list[ast.expr] = []
+        self.in_text: list[ast.expr] = []
+        """Reads in f-strings. These format a tensor like the float in it, but not a parameter."""
         self.formatted: list[ast.expr] = []
-        """Reads in f-strings. These format a tensor like the float in it, but would format an int differently."""
+        """Those of them that would format an int differently."""
         self.loads: list[ast.stmt] = []
         """Statements that replace the parameter groups by those of a checkpoint."""
         self.shown: list[ast.stmt] = []
@@ -346,6 +348,7 @@ class RateUses:
         self.others += [write for write in (*inner.writes, *inner.others) if write not in self.others]
         self.reads += [read for read in inner.reads if read not in self.reads]
         self.formatted += [read for read in inner.formatted if read not in self.formatted]
+        self.in_text += [read for read in inner.in_text if read not in self.in_text]
         self.scheduled |= inner.scheduled
         if inner.loads and isinstance(where, ast.Call):
             self._note_load(where)
@@ -409,8 +412,10 @@ class RateUses:
             parent = self._tree.parents[node]
             if not isinstance(parent, ast.FormattedValue) or parent.conversion != -1:
                 self.obstacle = f"line {node.lineno} computes with it inside an f-string"
-            elif not _formats_as_float(parent):
-                self.formatted.append(node)
+            else:
+                self.in_text.append(node)
+                if not _formats_as_float(parent):
+                    self.formatted.append(node)
         else:
             self.reads.append(node)
 

@@ -34,7 +34,7 @@ def _options(tree: Tree) -> Iterator[ast.expr]:
         if not isinstance(node.ctx, ast.Load):
             continue
         user = tree.parents[node]
-        if isinstance(user, ast.Attribute) and user.attr != "__dict__":
+        if isinstance(user, ast.Attribute) and not user.attr.startswith("_"):
             continue
         key = (unparse(node), tree.scope_of(node))
         if key not in known:
@@ -66,7 +66,7 @@ def _is_kept_or_told(tree: Tree, node: ast.expr) -> bool:
         one = tree.names.builtin(user.func) in ONE_OF_THEM
         return bool(own or method) or one or isinstance(tree.parents[user], ast.Expr)
     if isinstance(user, (ast.Assign, ast.AnnAssign, ast.Return)):
-        return not mapping or isinstance(node, ast.Attribute)
+        return not mapping or (isinstance(node, ast.Attribute) and node.attr != "__dict__")
     if isinstance(user, ast.Compare):
         return all(map(is_none, user.comparators))
     if isinstance(user, ast.Subscript):

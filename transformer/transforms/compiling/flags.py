@@ -108,7 +108,9 @@ def _join(state: State, edits: Edits, wanted: Sequence[str], **said: str) -> dic
     reader = _reader(state.roles, definition.fields) if definition else None
     if definition is None or reader is None:
         return None
-    flags = _flag_names(wanted, definition.fields | {node.attr for node in state.tree.attributes_set()})
+    # `hasattr(args, "compile")` asks whether the script has such an option
+    asked = {node.value for node in state.tree.of(ast.Constant) if isinstance(node.value, str)}
+    flags = _flag_names(wanted, definition.fields | asked | {node.attr for node in state.tree.attributes_set()})
     edits.after(definition.last, render(definition.template, names=flags, **said, **definition.values))
     return {flag: f"{reader}.{name}" for flag, name in flags.items()}
 

@@ -189,6 +189,8 @@ def _edit(
     # The tensor is made below all statements that print the optimizer: they print a float
     in_update = _in_update(roles)
     written = any(stmt in in_update for stmt, _ in (*uses.writes, *uses.others))
+    if written and uses.in_text:  # a tensor in an f-string shows its number, a parameter does not
+        raise Skip(f"line {uses.in_text[0].lineno} formats the rate, which the update sets: write it as float(...)")
     loaded |= {"written": written, "again": elsewhere}  # training may start several times
     tensor = render("tensor_lr", **loaded, changing=True)
     if elsewhere:
