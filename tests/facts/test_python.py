@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from transformer.facts.python import (
     CONTAINERS,
+    DIMENSIONS,
     OPERATOR_METHODS,
     ROWS,
     Does,
@@ -291,6 +292,19 @@ def test_which_operators_make_containers() -> None:
                 assert combines(kind, expression.op), (kind, symbol)
             elif kind != "dict":  # what Counter and OrderedDict have counts for all
                 assert not combines(kind, expression.op), (kind, symbol)
+
+
+def test_which_containers_numpy_takes_apart() -> None:
+    made = {
+        "list": [1.0],
+        "tuple": (1.0,),
+        "set": {1.0},
+        "dict": {1.0: 1},
+        "deque": deque([1.0]),
+        "iterator": iter([1.0]),
+    }
+    assert {*made} == CONTAINERS
+    assert {kind for kind, one in made.items() if np.array(one).dtype != object} == {*DIMENSIONS}
 
 
 def test_what_calls_the_first_of_two() -> None:

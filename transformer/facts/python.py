@@ -168,6 +168,10 @@ def _attributes_of(kind: str) -> frozenset[str]:
     return frozenset(name for one in types for name in dir(one))  # hasattr() would also find those of `type`
 
 
+DIMENSIONS = ("list", "tuple", "deque")
+"""The containers whose elements numpy takes to make an array; of others it makes an array of objects."""
+
+
 def combines(kind: str, operator: ast.operator) -> bool:
     """Whether an operator may make a container of this kind from one and something else."""
     return has(kind, f"__{_ARITHMETIC[_OPERATORS.index(type(operator))]}__")

@@ -71,8 +71,8 @@ VALUES = "values"
 HOLD_NUMBERS = (*MEMORY, "made", "instance", "unknown")
 """Kinds of things that may be, or hold, memory that calls write numbers into."""
 
-OBJECTS = ("instance", "class", "function", "bound", "dict", "set", "deque", "iterator")
-"""Kinds of things of this file of which numpy makes an array of objects; of lists and tuples it takes the elements."""
+OBJECTS = ("instance", "class", "function", "bound", *sorted(python.CONTAINERS.difference(python.DIMENSIONS)))
+"""Kinds of things of this file of which numpy makes an array of objects."""
 
 
 class Effect(NamedTuple):
@@ -573,7 +573,7 @@ class Interpreter:
         while stack:
             thing = stack.pop()
             inside = NOTHING
-            if thing.kind in ("list", "tuple"):
+            if thing.kind in python.DIMENSIONS:
                 inside = self._items(frozenset([thing]), node)
             elif thing.kind == "array":
                 inside = self.heap.get((thing, ITEMS))
