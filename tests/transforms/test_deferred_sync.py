@@ -295,6 +295,20 @@ NOOPS = [
         at="ema = 0.9",
     ),
     NoOp("formatted with its type", reading(KL, report='print(f"{kl!r}")'), STILL, at="kl = (("),
+    *(
+        NoOp(
+            f"a list that also changes otherwise: {code}",
+            reading(f"{PARTS['metrics']}\n{code}"),
+            STILL,
+            at="clipfracs += ",
+        )
+        for code in (
+            "clipfracs += ratio[:2].tolist()",
+            "clipfracs *= 2",
+            "clipfracs, other = clipfracs[-3:], 0",
+            "for clipfracs in [clipfracs]:\n    pass",
+        )
+    ),
     NoOp("bound elsewhere too", reading(KL, head="kl = 0.0", report="print(kl)"), STILL, at="kl = (("),
     NoOp(
         "a list that also takes other numbers",

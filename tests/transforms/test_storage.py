@@ -506,3 +506,12 @@ def test_an_action_that_is_read_back_has_the_dtype_of_its_buffer(act: str) -> No
     }
     after = converted_by(script(parts), "storage").source
     assert 'transition["actions"] = action.flatten().to(torch.float32).clone()' in after
+
+
+def test_a_buffer_that_is_read_below_the_training_loop_stays() -> None:
+    """With no iterations, the script reads the zeros that it allocated."""
+    step = turn("storage", script({"end": "print(rewards.sum())"}))
+    assert isinstance(step.outcome, Applied)
+    line = step.before[: step.before.index("print(rewards.sum())")].count("\n") + 1
+    assert f"line {line} reads it below the training loop" in "".join(step.outcome.left)
+    assert "rewards[step] = " in step.after

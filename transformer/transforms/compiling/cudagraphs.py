@@ -134,9 +134,9 @@ def _help(parts: Sequence[str]) -> dict[str, str]:
 
 
 def _stops_at_nan(tree: Tree, stmt: ast.If, flag: str) -> ast.expr | None:
-    """The flag in the condition written by `compile` that stops the script if a network is no longer finite."""
+    """The flag in the condition written by `compile` that stops the script if a network is NaN."""
     both = stmt.test.values if isinstance(stmt.test, ast.BoolOp) else []
-    finite = len(both) == 2 and any(calls_method(n, "isfinite") for n in walk(both[1]))
+    finite = len(both) == 2 and any(calls_method(n, "isnan") for n in walk(both[1]))
     return both[0] if finite and tree.text(both[0]) == flag else None
 
 

@@ -227,6 +227,8 @@ def _obstacle(
             return f"line {use.lineno} uses it before the rollout is complete"
         if isinstance(use.ctx, ast.Del):
             return f"line {use.lineno} deletes it"
+        if use.lineno > (roles.phases.loop.end_lineno or 0):
+            return f"line {use.lineno} reads it below the training loop, which may not run at all"
     return None
 
 

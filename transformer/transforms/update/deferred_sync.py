@@ -205,16 +205,20 @@ class Deferral:
         world = self.state.roles.get(World)
         if any(world.other_names(world.of(v), name) is not None for _, v in definitions):
             return False
-        growing: list[ast.expr] = []
+        growing, known = list[ast.expr](), {stmt for stmt, _ in definitions}
         for stmt in statements(self.state.roles.scope.body):
             grown = _appended(stmt)
             if grown and grown[0] == name:
+                known.add(stmt)
                 tensor = _item(grown[1])
                 if tensor is None or stmt not in self._inside or not self._unconditional(stmt):
                     return False
                 if not self.tensors.tensor(tensor) or not self._stays(tensor):
                     return False
                 growing.append(tensor)
+        bound = (n for n in self.tree.of(ast.Name) if n.id == name and not isinstance(n.ctx, ast.Load))
+        if any(self.tree.statement(n) not in known for n in bound if self.state.roles.is_ours(n)):
+            return False  # it may grow there, too
         floats = all(self._is_floating(tensor, self.tree.statement(tensor)) for tensor in growing)
         in_one_way = (self._is_computed_in_one_way(tensor, self.tree.statement(tensor)) for tensor in growing)
         one_dtype = floats or (len(growing) == 1 and all(in_one_way))
