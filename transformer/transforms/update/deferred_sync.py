@@ -205,7 +205,8 @@ class Deferral:
         world = self.state.roles.get(World)
         if any(world.other_names(world.of(v), name) is not None for _, v in definitions):
             return False
-        growing, known = list[ast.expr](), {stmt for stmt, _ in definitions}
+        growing = list[ast.expr]()
+        known: set[ast.stmt] = {stmt for stmt, _ in definitions}
         for stmt in statements(self.state.roles.scope.body):
             grown = _appended(stmt)
             if grown and grown[0] == name:
