@@ -383,7 +383,7 @@ REFUSED = {
     ),
     "a value that functions change": (
         {"train.py": "from agent import n\nprint(n)\n", "agent.py": "n = 1\ndef f():\n    global n\n    n = 2\nf()\n"},
-        ["train.py:1: LC009 `n` of agent.py is given other values while the script runs"],
+        ["train.py:1: LC009 `n` of agent.py changes while the script runs"],
     ),
     "a name that is not there": (
         {"train.py": TRAIN, "agent.py": "x = 1\n"},
@@ -400,7 +400,7 @@ REFUSED = {
         {"train.py": f"import importlib\nimport sys\n{TRAIN}sys.path.insert(1, 'x')\n", "agent.py": AGENT},
         [
             "train.py:1: LC009 modules are imported by names that are computed at run time",
-            "train.py:5: LC009 `sys.path` is changed, so that it is not known which files are imported",
+            "train.py:5: LC009 `sys.path` changes, so it is not known which files are imported",
         ],
     ),
     "an importer of the script": (
@@ -424,7 +424,7 @@ REFUSED = {
         [
             "train.py:2: LC009 the module `agent` is used other than by its attributes",
             "train.py:3: LC009 the module `agent` is used other than by its attributes",
-            "train.py:4: LC009 `other` is nothing that agent.py defines",
+            "train.py:4: LC009 `other` is not defined in agent.py",
         ],
     ),
     "a variable of the module's name": (
@@ -525,7 +525,7 @@ class TestRefusals:
         inserted = f"import sys\nimport os\nsys.path.insert(0, os.path.dirname(os.path.dirname(__file__)))\n{TRAIN}"
         for text, line in ((train, 2), (inserted, 3)):
             (found,) = refusals(tmp_path / "below", {"train.py": text, "agent.py": AGENT})
-            assert found.startswith(f":{line}: LC009 `sys.path` is changed"), found
+            assert found.startswith(f":{line}: LC009 `sys.path` changes"), found
 
     @pytest.mark.parametrize("folder", ["more", "..", ".", "/nowhere"])
     def test_a_path_where_nothing_is_found(self, folder: str, tmp_path: Path) -> None:
@@ -555,7 +555,7 @@ class TestRefusals:
         uses = "import utils\nimport other\nimport nets.one\nimport nets.two\n"
         train = f"import sys\nfolder = 'more'\nsys.path.{change}\n{TRAIN}{uses}"
         (found,) = refusals(tmp_path / "below", {"train.py": train, "agent.py": AGENT, **more})
-        assert found.startswith(":3: LC009 `sys.path` is changed"), found
+        assert found.startswith(":3: LC009 `sys.path` changes"), found
 
     def test_what_may_be_a_whole_object_is_warned_of(self, tmp_path: Path) -> None:
         train = "import torch\nfrom agent import Agent\ndef save(a):\n    torch.save(a, 'x')\nsave(Agent())\n"

@@ -279,7 +279,9 @@ def test_lookups_above_the_training() -> None:
     (found,) = convert(seen).diagnostics
     assert found.code == "LC006"  # the training is understood, but no transform knows what eval() looks up
     (line,) = (number for number, text in enumerate(seen.splitlines(), 1) if "eval" in text)
-    assert found.message.startswith(f"no transform applies: line {line} may look up by its name what it sets (")
+    assert found.message.startswith(
+        f"no transform applies: line {line} may look up, by name, a variable that the transform renames or removes ("
+    )
 
 
 @pytest.mark.parametrize(

@@ -178,7 +178,7 @@ NOOPS = [
         NoOp(
             f"variables by their names: {look}",
             parts,
-            "line {line} may look up by its name what it sets",
+            "line {line} may look up, by name, a variable that the transform renames or removes",
             at="globals()",
         )
         for look, parts in {

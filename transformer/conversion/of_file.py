@@ -120,7 +120,7 @@ def _merging(script: text.Text, one: OneFile, *, separately: bool) -> Step:
     notes += one.notes
     if one.staying is not None:
         notes.append(one.staying.note(found=separately))
-    brief = "" if one.files else "what other files define is imported by its name"
+    brief = "" if one.files else "names from other files are imported directly"
     brief = "definitions of other files are converted, too" if separately and one.files else brief
     return Step(ONE_FILE, Applied(tuple(notes), brief), script.content, one.text)
 

@@ -377,7 +377,7 @@ def _changes_compiled(state: State, after: State, steps: Sequence[Step]) -> str 
     left = {ast.dump(n) for n in (*after.tree.of(ast.ClassDef), *after.tree.of(ast.FunctionDef))}
     for code in compiled_by_script(state.tree):
         if ast.dump(code) not in left:
-            return f"line {compiling.lineno} compiles code that {code.name} may be a part of, as it is"
+            return f"line {compiling.lineno} compiles code that may contain {code.name}, so that must not change"
     return None
 
 
@@ -392,11 +392,11 @@ def _other_meaning(state: State, after: Tree, *, gathers: bool) -> str | None:
     if (name := captured(state.tree, after)) is not None:
         return f"the new code reads {name}, and the script has its own {name}"
     if (name := called_otherwise(state.tree, after)) is not None:
-        return f"the script replaces {name} by its own, which the new code calls more or less often"
+        return f"the script has its own {name}, and the new code would call it a different number of times"
     if (text := rewritten(state.tree, after)) is not None:
         return f"the script prints the text of an expression, and would print {text}"
     if not gathers and (place := seen_by_text(state.tree, after, state.roles.scope)) is not None:
-        return f"line {place.lineno} may look up by its name what it sets"
+        return f"line {place.lineno} may look up, by name, a variable that the transform renames or removes"
     found = shown(state.tree, after)
     return f"line {getattr(found[0], 'lineno', 1)} {found[1]}" if found is not None else None
 

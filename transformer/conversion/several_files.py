@@ -149,7 +149,7 @@ class _Division:
         if any(part.changed and not part.names for part in parts):
             raise _Merged("the conversion changes what it does when it is imported")
         if any(of is file for of, _ in self.meanings.renamed):
-            raise _Merged(f"{script} has other things of the same names")
+            raise _Merged(f"{script} uses the same names for other things")
         own = {part.after[2] for part in parts if part.after is not None and part.names}
         rest = "\n".join(code for _, code, first, _ in self.tops if first not in own)
         elsewhere = _scopes(rest).bound | _scopes(self.converted).rebound
@@ -170,7 +170,7 @@ class _Division:
         try:
             self.contents(file)
         except UnicodeEncodeError:
-            raise _Merged("its encoding has not all characters that it contains now") from None
+            raise _Merged("its encoding lacks characters of the new text") from None
         except cst.ParserSyntaxError:
             raise _Merged("it mixes tabs and spaces") from None
         if used := self._lost(file) & (_scopes(self._edited(file)).used | self._imported_from(file)):
@@ -225,7 +225,7 @@ class _Division:
         helpers = self._helpers(file)
         for other in self.apart[: self.apart.index(file)]:
             if any(top in helpers for top in self._helpers(other)):
-                raise _Merged(f"it uses what is added to {other.name}")
+                raise _Merged(f"it needs a function that was added to {other.name}")
         added = {name for top in helpers for name in bound_names(top[0])}
         if several := {name for name in added if len(self._binding[name]) > 1}:
             raise _Merged(f"it uses {min(several)}, which other code binds as well")

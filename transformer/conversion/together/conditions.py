@@ -109,7 +109,7 @@ def _found_by_name(gathered: Gathered, file: File) -> Iterator[Diagnostic]:
         elif what == "sys.path" and isinstance(file.tree.parents[node], (ast.Attribute, ast.AugAssign, ast.Assign)):
             above = _adds_folder_above(gathered, file, node) and not _in_several_folders(gathered)
             if not above and not _adds_what_is_not_needed(gathered, file, node):
-                yield refusal(file, node, "`sys.path` is changed, so that it is not known which files are imported")
+                yield refusal(file, node, "`sys.path` changes, so it is not known which files are imported")
 
     for text in file.tree.of(ast.Constant):
         fields = re.findall(r"%\((\w+)\)|\{(\w+)\}", text.value) if isinstance(text.value, str) else []
@@ -180,10 +180,12 @@ def _uses_of_imports(gathered: Gathered, meanings: Meanings, file: File) -> Iter
             else:
                 changed = sorted(set(meanings.exported(module)) & (module.scopes.rebound | file.scopes.rebound))
                 for one in changed:
-                    yield refusal(file, stmt, f"`{one}` of {module.name} is given other values while the script runs")
+                    yield refusal(file, stmt, f"`{one}` of {module.name} changes while the script runs")
     for name in sorted(tree.imports):
         if name in file.scopes.asked and meanings.vanishes(file, name):
-            yield refusal(file, file.scopes.place(name), f"`{name}` is asked for, and is not in the merged file")
+            yield refusal(
+                file, file.scopes.place(name), f"`{name}` is tested for, but the merged file does not have it"
+            )
         other = meanings.other_name(file, name)
         if other is not None:
             yield from _check_renaming(file, name, other, meanings)
@@ -195,7 +197,7 @@ def _uses_of_name(
     if not meanings.binds(module, name):
         yield refusal(file, stmt, f"{module.name} has no name `{name}`")
     elif name in module.scopes.rebound or bound in file.scopes.rebound:
-        yield refusal(file, stmt, f"`{name}` of {module.name} is given other values while the script runs")
+        yield refusal(file, stmt, f"`{name}` of {module.name} changes while the script runs")
 
 
 def _uses_of_module(file: File, bound: str, module: File, meanings: Meanings) -> Iterator[Diagnostic]:
@@ -215,7 +217,7 @@ def _uses_of_module(file: File, bound: str, module: File, meanings: Meanings) ->
         elif not is_written(file, around, f"{bound}.{around.attr}"):
             yield refusal(file, node, f"`{bound}.{around.attr}` is written in a way that is not rewritten")
         elif not meanings.binds(module, around.attr) or meanings.of(module, around.attr)[0] == "module":
-            yield refusal(file, node, f"`{around.attr}` is nothing that {module.name} defines")
+            yield refusal(file, node, f"`{around.attr}` is not defined in {module.name}")
         else:
             meaning = meanings.of(module, around.attr)
             own = str(meaning[2]) if meaning[0] == "own" else around.attr
