@@ -41,7 +41,7 @@ SCRIPT = ScriptFile(exists=True, dir_okay=False, allow_dash=True)
     "--output-dir",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Write each script to DIR/NAME; of one script, the files given by --with, too.",
+    help="Write each script to DIR/NAME; of one script, also the files given by --with.",
 )
 @together_option
 @selection_options
@@ -59,7 +59,7 @@ SCRIPT = ScriptFile(exists=True, dir_okay=False, allow_dash=True)
     help="Form of the report.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Report errors only.")
-@click.option("-v", "--verbose", is_flag=True, help="Report in full, with what was not needed.")
+@click.option("-v", "--verbose", is_flag=True, help="Report in full, also the transforms that were not needed.")
 @click.option("--check", is_flag=True, help="Write nothing; fail if the output is out of date.")
 @click.option("--diff", is_flag=True, help="Write nothing; print what would change as a patch of each script.")
 def convert(

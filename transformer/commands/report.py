@@ -358,7 +358,7 @@ def summary(results: Sequence[Result]) -> str:
     refused = sum(r.failure is None and not r.conversion.converted for r in results)
     stale = sum(r.stale is not None for r in results)
     done = sum(r.done for r in results)
-    counts = (done, "converted"), (refused, "refused"), (stale, "not today's"), (failed, "failed")
+    counts = (done, "converted"), (refused, "refused"), (stale, "out of date"), (failed, "failed")
     return ", ".join(f"{number} {word}" for number, word in counts if number or word == "converted")
 
 

@@ -25,7 +25,7 @@ def together_option(command: Callable[..., Any]) -> Callable[..., Any]:
         multiple=True,
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
         metavar="FILE",
-        help="Read this file, which SCRIPT imports, with it. A conversion takes its definitions in. Repeatable.",
+        help="Also read this file, which SCRIPT imports, and convert its definitions. Repeatable.",
     )(command)
 
 

@@ -28,7 +28,7 @@ INFO = TransformInfo(
     ),
     safety=(
         "The same elements go, in the same order, into a list of the minibatch's own, and after the step into the "
-        "original list; nothing reads that list in between. A tensor whose graph nothing asks for is detached from it, "
+        "original list; nothing reads that list in between. A tensor whose graph is not used is detached, "
         "because the backward pass has freed that graph."
     ),
     costs="update() is not compiled, because the list is longer at each call: append to it below the optimizer's step.",
