@@ -25,6 +25,9 @@ from transformer.transforms.scaling.async_envs import MODULES, RESULTS
 
 GYMS = "gymnasium", "gym"
 gymnasium = pytest.importorskip("gymnasium")
+pytestmark = pytest.mark.skipif(
+    not gymnasium.__version__.startswith("0."), reason="--env-workers is for gymnasium 0.29 and for gym"
+)
 
 
 def emitted(gym: str = "gymnasium") -> str:

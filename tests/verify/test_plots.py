@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import golden
+import gymnasium
 import pytest
 
 from transformer.verify import Recording, plots
@@ -97,6 +98,7 @@ def test_equal_plots_are_drawn_once(
     assert [p.name for p in written] == ["scalars.png", "scalars-flags-on.png", "parameters-flags-on.png"]
 
 
+@pytest.mark.skipif(not gymnasium.__version__.startswith("0."), reason="the fixture is for gymnasium 0.29")
 def test_plots_that_depend_on_the_clock() -> None:
     fixture = golden.FIXTURES / "gymnasium_continuous.py"
     given = tuple("--total-timesteps 256 --num-envs 2 --num-steps 128 --num-minibatches 4 --update-epochs 1".split())
