@@ -15,13 +15,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import tomllib
 from examine import examine
 from fuzz import FIXTURES, be_quick, keep, mutant
 
 from transformer.verify import compare
 from transformer.verify.recording import Recording
 from transformer.verify.run import Run, RunFailed
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 sys.path.append(str(Path(__file__).parent.parent / "support"))
 from forking import TimedOut, preload, record_forked

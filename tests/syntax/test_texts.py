@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import libcst as cst
@@ -50,6 +51,8 @@ finally:
             async for x in y: await x
 # footer
 '''
+if sys.version_info < (3, 11):
+    COMPOUND = COMPOUND.replace("except*", "except")
 SOURCES = [
     COMPOUND,
     COMPOUND.replace("    ", "\t"),

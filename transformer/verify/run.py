@@ -200,11 +200,9 @@ class Scratch:
     def last_lines(self) -> str:
         """The last lines of the script's standard error, without the harness's frames in a traceback."""
         text = self.stderr.read_text(errors="replace")
-        text = re.sub(
-            rf'  File "{re.escape(str(HARNESS.parent.parent))}/[a-z]+/harness/.*\n(    .*\n)*|  File "<frozen .*\n',
-            "",
-            text,
-        )
+        ours = rf'"{re.escape(str(HARNESS.parent.parent))}/[a-z]+/harness/'
+        # Python 3.10 runs modules by a runpy that is not frozen
+        text = re.sub(rf'  File (?:{ours}|".*[/\\]runpy\.py", ).*\n(?:    .*\n)*|  File "<frozen .*\n', "", text)
         text = text.replace(f"{self.root / 'script'}{os.sep}", "")
         text = re.split(_TORCHRUN_SAYS, text, maxsplit=1)[0] or text
         lines = text.rstrip().splitlines()
