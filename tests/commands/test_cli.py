@@ -169,6 +169,10 @@ class TestFiles:
         assert result.exit_code == 2
         assert "Error: File 'nope.py' does not exist." in result.stderr
 
+    def test_a_file_with_a_similar_name_is_suggested(self, script: Path) -> None:
+        result = run("convert", script.name[:-4] + "x" + script.name[-4:])
+        assert f"does not exist. Did you mean {script.name}?" in " ".join(result.stderr.split())
+
     def test_line_length_of_the_scripts_project(self, script: Path, tmp_path: Path) -> None:
         elsewhere = tmp_path / "project"
         elsewhere.mkdir()

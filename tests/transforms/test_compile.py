@@ -20,7 +20,7 @@ CHECKS = """\
     torch.distributions.Distribution.set_default_validate_args(False)
 """
 OPTIONS = """\
-    # The eager run's random numbers; before 2.12, Inductor's reordering crashes on fused steps (pytorch #176591)
+    # Draw as the eager run does; before 2.12, Inductor's reordering crashes on fused steps (pytorch #176591)
     options = {"fallback_random": True, "size_asserts": False, "loop_ordering_after_fusion": torch.__version__ >= "2.12"}
 """  # noqa: E501
 UNGUARDED = """\

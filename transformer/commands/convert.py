@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import shlex
 import sys
@@ -142,6 +143,11 @@ def _targets(scripts: Sequence[str], target: str | None, output_dir: Path | None
     return [Path(target)]
 
 
+def _scripts_beside(path: Path) -> list[str]:
+    """The names of Python files in a path's folder."""
+    return sorted(one.name for one in path.parent.glob("*.py")) if path.parent.is_dir() else []
+
+
 def _convert_one(script: str, target: Path | None, converted: Converted, put: Put) -> Result:
     """Convert one script and pass the result to `put`. Errors are part of it, except for an impossible selection."""
     path = None if script == STDIN else Path(script)
@@ -150,7 +156,9 @@ def _convert_one(script: str, target: Path | None, converted: Converted, put: Pu
         original, conversion = converted()
     except FileNotFoundError as error:
         missing = name if error.filename is None else error.filename
-        return Result(name, Conversion(""), failure=f"File '{missing}' does not exist.")
+        similar = difflib.get_close_matches(Path(missing).name, _scripts_beside(Path(missing)), n=1)
+        meant = f" Did you mean {Path(missing).with_name(similar[0])}?" if similar else ""
+        return Result(name, Conversion(""), failure=f"File '{missing}' does not exist.{meant}")
     except OSError as error:
         return Result(name, Conversion(""), failure=f"{name} cannot be read: {error.strerror or error}")
     if not conversion.converted:

@@ -49,7 +49,7 @@ def written_by_this_tool(code: str) -> Diagnostic | None:
     found = header.find(code)
     if found is None:
         return None
-    return Diagnostic(found.line, 1, "LC002", f"lean-convert made this from {found.source}")
+    return Diagnostic(found.line, 1, "LC002", f"lean-convert made this from {found.source}: name that script")
 
 
 def not_python(code: str) -> Diagnostic | None:

@@ -28,7 +28,7 @@ INFO = TransformInfo(
         "when the calls that choose the actions run under torch.no_grad(), or call a method that enters it itself and "
         "only computes tensors from tensors. The network's name must be bound once, above the training loop, and a "
         "method that is called must be defined in this file, by the network's class. If the call returns a "
-        "distribution, `acting-statements` moves the draw along with it"
+        "distribution in a method that a step calls, `acting-statements` moves the draw along with it"
     ),
     safety=(
         "The name refers to the method of the trained network itself, or to the network: it is the same call, under "
@@ -73,7 +73,9 @@ def apply(state: State) -> Rewrite:
     drawn = next((call for call in calls if _is_distribution(roles, call)), None)
     if drawn is not None:
         returns = f"line {drawn.lineno} calls {ast.unparse(callee)}(), which returns a distribution"
-        raise Skip(f"{returns}: draw in a method of the network, and return the action")
+        raise Skip(
+            f"{returns}: draw in a method of the network with a parameter `action=None`, and return the action, too"
+        )
     _check_constant(roles, callee)
     edits, policy = Edits(state.source), tree.names.fresh("policy")
     for call in calls:
