@@ -106,6 +106,8 @@ def test_flags_compile_and_capture_it() -> None:
     text = converted_by(text, "step-networks", "compile", "cudagraphs").source
     assert "surprise = torch.compile(surprise, options=options)" in text
     assert "surprise = CudaGraphModule(surprise, warmup=20)" in text
+    assert ('help="replay policy' in text) is ("policy = CudaGraphModule(policy" in text)
+    assert "networks of a step" in text
 
 
 @pytest.mark.parametrize(

@@ -93,8 +93,9 @@ def apply(state: State) -> Rewrite:
     update = facts.functions.get("update")
     captured = [name for name, why in reasons.items() if why is None]
     roles_of = {facts.policy: "policy", getattr(facts.functions.get("gae"), "name", None): "advantages"}
-    parts = {*(roles_of.get(name, "policy" if name in facts.step_networks else "update") for name in captured)}
-    held = [part for part in ("policy", "advantages", "update") if part in parts]
+    beside = "policy" if facts.policy in captured else "networks of a step"  # such as one for the values
+    parts = {*(roles_of.get(name, beside if name in facts.step_networks else "update") for name in captured)}
+    held = [part for part in ("policy", "networks of a step", "advantages", "update") if part in parts]
     flag = add_flag(state, edits, "cudagraphs", **_help(held))
     if flag is None:
         raise Skip("the script has no arguments to which its flag could be added")
