@@ -30,13 +30,13 @@ def without_gradients(tree: Tree, node: ast.AST) -> bool:
 
 def disabled(tree: Tree, switches: Sequence[ast.expr]) -> bool | None:
     """Whether contexts or decorators disable gradients; None if none of them sets the mode."""
-    chosen = [off for off in (switches_off(tree, s) for s in switches) if off is not None]
+    chosen = [off for off in (_switches_off(tree, s) for s in switches) if off is not None]
     if chosen and not all(isinstance(tree.parents[call], ast.withitem) for call in tree.called.get(SWITCH, ())):
         return False
     return chosen[-1] if chosen else None  # the last is the innermost
 
 
-def switches_off(tree: Tree, expr: ast.expr) -> bool | None:
+def _switches_off(tree: Tree, expr: ast.expr) -> bool | None:
     """Whether a context or a decorator disables gradients; None if it does not change the mode."""
     called = expr.func if isinstance(expr, ast.Call) else expr
     name = tree.qualified(called) or ""

@@ -40,7 +40,7 @@ from transformer.transforms.gathering.only_calls import trains_once
 from transformer.values.device.graph_capture import Capture
 from transformer.values.device.python_counters import counted
 from transformer.values.device.read_numbers import looks_up, reads_numbers
-from transformer.values.device.unusual_parameters import lazy_layer
+from transformer.values.device.unusual_parameters import without_shapes
 from transformer.values.effects.kept_methods import reclassed, replaced_in_torch
 from transformer.values.effects.objects import UNKNOWN
 from transformer.values.effects.world import World
@@ -101,8 +101,8 @@ def apply(state: State) -> Rewrite:
     replaced = _replaced(roles)
     if replaced is not None:
         raise Skip(replaced)
-    if (lazy := lazy_layer(roles)) is not None:
-        raise Skip(f"line {lazy.lineno} makes a layer whose parameters have no shape before its first call")
+    if (unshaped := without_shapes(roles)) is not None:
+        raise Skip(unshaped)
     updates = facts.all_updates
     functions: list[str] = []
     eager: list[str] = []

@@ -37,7 +37,7 @@ from transformer.transforms.compiling.outside_graphs import read_with_graph
 from transformer.transforms.held_results import are_detached
 from transformer.transforms.update import late_append
 from transformer.values.device.graph_breaks import graph_break
-from transformer.values.device.unusual_parameters import lazy_layer, sparse_gradients
+from transformer.values.device.unusual_parameters import sparse_gradients, without_shapes
 from transformer.values.device.waits import arguments
 from transformer.values.effects import kept_optimizers
 from transformer.values.effects.kept_methods import reclassed, replaced_in_torch
@@ -109,8 +109,8 @@ def _traceable(state: State) -> Rewrite:
     # The traced functions are chosen once, above the loop: they would neither call nor notice a replaced method
     if (other := replaced_in_torch(roles, tree.nodes, ORDER) or reclassed(roles)) is not None:
         raise Skip(f"line {other.lineno} may replace a method of an optimizer or a tensor")
-    if (lazy := lazy_layer(roles)) is not None:
-        raise Skip(f"line {lazy.lineno} makes a layer whose parameters have no shape before its first call")
+    if (unshaped := without_shapes(roles)) is not None:
+        raise Skip(unshaped)
     if (sparse := sparse_gradients(roles)) is not None:
         raise Skip(f"line {sparse.lineno} may make gradients sparse, which cannot be copied into dense ones")
     updates = {tree.definition(name): name for name in (*state.history.all_updates, *_further(roles))}

@@ -9,18 +9,20 @@ from transformer.recognition.roles import Roles
 from transformer.syntax.tree import Tree
 
 
-def lazy_layer(roles: Roles) -> ast.expr | None:
-    """Where the script makes a layer whose parameters get their shapes in its first call."""
+def without_shapes(roles: Roles) -> str | None:
+    """Why parameters may get their shapes only in the first call of their layer; None if none does."""
     tree = roles.tree
-    named = (n for n in (*tree.of(ast.Name), *tree.of(ast.Attribute)) if (tree.qualified(n) or "").startswith(LAZY))
-    return next(named, None)
+    for node in (*tree.of(ast.Name), *tree.of(ast.Attribute)):
+        if (tree.qualified(node) or "").startswith(LAZY):
+            return f"line {node.lineno} makes a layer whose parameters have no shape before its first call"
+    return None
 
 
 def sparse_gradients(roles: Roles) -> ast.expr | None:
     """Where the script may ask for sparse gradients, by an option of an embedding or by torch.sparse."""
     tree = roles.tree
-    set_later = (n for n in tree.attributes_set("sparse"))
-    return next((c for c in tree.of(ast.Call) if _may_be_sparse(tree, c)), None) or next(set_later, None)
+    found = [*(c for c in tree.of(ast.Call) if _may_be_sparse(tree, c)), *tree.attributes_set("sparse")]
+    return found[0] if found else None
 
 
 def _may_be_sparse(tree: Tree, call: ast.Call) -> bool:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from transformer.dataflow.access import scope_access
-from transformer.dataflow.grad_mode import disabled, switches_off
+from transformer.dataflow.grad_mode import disabled
 from transformer.facts.libraries import module_methods
 from transformer.facts.python import ACCESS, builtin_names
 from transformer.facts.torch_api import MADE, OF, attributes, holders, names, of_optimizers
@@ -1164,7 +1164,7 @@ class _Way:
         if not world.is_known(found) or any(map(world.is_module_object, found)):
             return False
         return not any(
-            last_written(n) in _USES or (isinstance(n, ast.expr) and switches_off(self._tree, n) is False)
+            last_written(n) in _USES or (isinstance(n, ast.expr) and disabled(self._tree, [n]) is False)
             for n in self._roles.reached([function])
         )
 
