@@ -166,7 +166,7 @@ def test_a_flag_that_nothing_would_read_is_left_out() -> None:
     conversion = golden.conversion_of(golden.FIXTURES / "plain_prints.py")
     outcome = next(s.outcome for s in conversion.steps if s.transform.name == "cudagraphs")
     assert isinstance(outcome, Skipped)
-    assert outcome.reason == "the script names no device, and computes on the CPU"
+    assert outcome.reason == "the script names no device but the CPU"
     assert "cudagraphs" not in conversion.source
     assert conversion.options == (("compile", "--compile"),)
 

@@ -61,6 +61,10 @@ def test_transforms_are_chosen_by_name(monkeypatch):
     names = [transform.info.name for transform in ORDER]
     result = run("diff", FIXTURE, "--transform", "shuffle,gae")
     assert [name for name in names if f" {name}  +" in result.stdout] == ["shuffle", "gae"]
+    result = run("diff", FIXTURE, "--transform", "replay,lstm-cells")
+    assert result.exit_code == 0
+    told = [line.partition(" does not apply: ") for line in result.stderr.splitlines()]
+    assert [name for name, _, why in told if why] == ["lstm-cells", "replay"]
     result = run("diff", FIXTURE, "--transform", "shufle")
     assert result.exit_code == 2
     assert "there is no transform named 'shufle'; did you mean 'shuffle'?" in result.stderr
@@ -204,6 +208,12 @@ def test_impossible_usage_is_refused(script, options, reason, tmp_path, monkeypa
     result = run("diff", script, *options)
     assert result.exit_code == 2
     assert reason in result.stderr
+
+
+def test_a_second_script_is_no_edit(script):
+    result = run("diff", script, "out.py")
+    assert result.exit_code == 2
+    assert "`lean-convert diff --edits out.py` shows" in result.stderr
 
 
 def test_the_script_is_never_overwritten(script):

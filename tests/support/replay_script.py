@@ -63,7 +63,7 @@ if __name__ == "__main__":
     random.seed(1)
     np.random.seed(1)
     torch.manual_seed(1)
-    device = torch.device("cpu")
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     envs, rb = Envs(), Replay()
     <make>
     start_time = time.time()

@@ -133,7 +133,7 @@ _PARTS = {
     "functions": "",
     "main": 'if __name__ == "__main__":',
     "parse": "args = parse_args()",
-    "setup": 'device = torch.device("cpu")',
+    "setup": 'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")',
     "make_agent": "agent = Agent().to(device)",
     "optimizer": "optimizer = optim.Adam(agent.parameters(), lr=args.learning_rate, eps=1e-5)",
     "copy": "",

@@ -179,7 +179,7 @@ NOOPS = [
     NoOp(
         "no device",
         NO_DEVICE,
-        "the script names no device, and computes on the CPU",
+        "the script names no device but the CPU",
         also=("policy",),
         kind="not needed",
     ),

@@ -270,14 +270,18 @@ NOOPS = [
     NoOp(
         "a list below the step that may stay empty",
         {"metrics": "", "optimize": PARTS["optimize"] + "\nif epoch == 0:\n    continue" + COLLECTED},
-        NOTHING,
-        kind="not needed",
+        "waits for the device in each minibatch: clipfracs may grow elsewhere, stay empty, or be read before",
     ),
     NoOp(
         "read after the step",
         reading("", optimize=PARTS["optimize"] + "\nmean = ratio.mean().item()"),
-        NOTHING,
-        kind="not needed",
+        "line {line} waits for the device in each minibatch: let mean be the tensor, and read its number below",
+        at="mean = ratio",
+    ),
+    NoOp(
+        "appended to a list in a dict",
+        reading("", optimize=PARTS["optimize"] + "\nseen = {'kl': []}\nseen['kl'].append(ratio.mean().item())"),
+        "append the number to a list in a variable",
     ),
     NoOp("read after the epochs", reading("kl = ratio.mean()"), NOTHING, kind="not needed"),
     NoOp("a condition on the number", reading(KL + "\nif kl > 0.1:\n    epoch = 0"), STILL, at="kl = (("),
@@ -300,7 +304,7 @@ NOOPS = [
             f"a list that also changes otherwise: {code}",
             reading(f"{PARTS['metrics']}\n{code}"),
             STILL,
-            at="clipfracs += ",
+            at="clipfracs += [",
         )
         for code in (
             "clipfracs += ratio[:2].tolist()",
@@ -430,4 +434,4 @@ def test_a_number_that_stays_below_the_step_is_told() -> None:
     below = PARTS["optimize"] + "\nkl = (ratio - 1).mean().item()\nkls.append(kl)"
     outcome = turn("deferred-sync", script({"optimize": below, "head": "kls = []"})).outcome
     assert isinstance(outcome, Applied)
-    assert "waits for the device in each minibatch: kl is the number" in outcome.notes[0]
+    assert "waits for the device in each minibatch: let kl be the tensor" in outcome.notes[0]

@@ -367,9 +367,19 @@ def test_a_rate_at_the_top_of_the_file(top: str, more: str, applies: bool) -> No
         assert "RATE is not known to be a constant number" in reason("target-update", source)
 
 
-def test_target_update_of_a_copy() -> None:
-    copied = changed("make", "target_network = QNetwork().to(device)", "target_network = copy.deepcopy(q_network)")
-    assert "update_targets()" in made("target-update", replay(make=copied))
+@pytest.mark.parametrize("then", ["", ".requires_grad_(False)", ".to(device).eval()", ".half()", ".apply(reset)"])
+def test_target_update_of_a_copy(then: str) -> None:
+    copied = f"target_network = copy.deepcopy(q_network){then}"
+    source = replay(make=changed("make", "target_network = QNetwork().to(device)", copied))
+    kept = then not in (".half()", ".apply(reset)")
+    assert ("update_targets()" in turn("target-update", source, ()).after) == kept
+
+
+def test_a_loop_over_pairs_of_networks_is_told_apart() -> None:
+    body = textwrap.indent(changed("follow", "target_network.parameters()", "target.parameters()"), "    ")
+    pairs = body.replace("q_network.parameters()", "network.parameters()")
+    source = replay(follow=f"for network, target in ((q_network, target_network),):\n{pairs}")
+    assert "it is in a loop over pairs of networks: write one loop for each pair" in reason("target-update", source)
 
 
 OTHER_PARAMETERS = {

@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -515,3 +516,13 @@ def test_a_buffer_that_is_read_below_the_training_loop_stays() -> None:
     line = step.before[: step.before.index("print(rewards.sum())")].count("\n") + 1
     assert f"line {line} reads it below the training loop" in "".join(step.outcome.left)
     assert "rewards[step] = " in step.after
+
+
+@pytest.mark.parametrize("by_front", [True, False])
+def test_a_sum_over_the_last_dimension_may_be_over_the_only_one(by_front: bool) -> None:
+    summed = f"values[step] = value.sum({1 if by_front else -1})"
+    step = turn("storage", script({"act": edited("act", "values[step] = value.flatten()", summed)}))
+    assert isinstance(step.outcome, Applied)
+    why = "is not known to have one element per environment: count dimensions from the front, .sum(1)"
+    told = [note for note in step.outcome.left if re.search(r"value\.sum\(-1\) on line \d+, ", note)]
+    assert [(note.partition(" ")[0], note.endswith(why)) for note in told] == ([] if by_front else [("values", True)])

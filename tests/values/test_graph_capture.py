@@ -89,6 +89,7 @@ def test_device_code(body: str) -> None:
     [
         ("nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))", False),
         ("kept.pop()", True),
+        ("register(nn.Linear(2, 3))", True),
         ("nn.DataParallel(nn.Linear(2, 1))", True),
         ("nn.Sequential(nn.Linear(2, 1), kept.pop())", True),
     ],

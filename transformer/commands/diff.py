@@ -19,7 +19,7 @@ from transformer.commands.report import Result, print_errors, screen
 from transformer.commands.selection import selection_options, together_option, transform_names
 from transformer.conversion import pipeline
 from transformer.conversion.of_file import STDIN, convert_script
-from transformer.conversion.result import Conversion
+from transformer.conversion.result import Applied, Conversion, Skipped
 from transformer.conversion.selection import SelectionError, no_such_transform, today
 from transformer.diff import patches
 from transformer.diff.compare import Stats, compare
@@ -49,6 +49,7 @@ def _known_names(ctx: click.Context, param: click.Parameter, values: tuple[str, 
 
 @click.command()
 @click.argument("script", type=SCRIPT, required=False, metavar="SCRIPT")
+@click.argument("others", nargs=-1, metavar="")
 @click.option(
     "--transform",
     "names",
@@ -103,6 +104,7 @@ def diff(
     ctx: click.Context,
     /,
     script: str | None,
+    others: tuple[str, ...],
     names: tuple[str, ...] | None,
     total: bool,
     stat: bool,
@@ -127,6 +129,11 @@ def diff(
     be read or written.
     """
     _check_usage(ctx.params)
+    if others:
+        raise click.UsageError(
+            f"diff converts SCRIPT and shows what changes. What was edited in a converted script since, "
+            f"`lean-convert diff --edits {others[0]}` shows."
+        )
     if edits is not None:
         _show_edits(edits, script, selection, patch=patch, context=context, side_by_side=side_by_side)
         return
@@ -164,6 +171,12 @@ def diff(
             lambda console: print_story(console, conversion, told, context=context, side_by_side=side_by_side),
             side_by_side,
         )
+        outcomes = {step.transform.name: step.outcome for step in conversion.steps}
+        for name in names or ():
+            outcome = outcomes.get(name)
+            if not isinstance(outcome, Applied):
+                why = outcome.reason if isinstance(outcome, Skipped) else "it is for another kind of training"
+                click.echo(f"{name} does not apply: {why}", err=True)
         if sys.stdout.isatty() and names is None and len(told) > 1:
             click.echo("--stat prints the line counts alone, --transform NAME one transform", err=True)
 

@@ -35,7 +35,7 @@ def left_as_it_was(conversion: Conversion) -> list[Left]:
             if isinstance(way.outcome, Applied) and way.outcome.left:
                 reason = "; ".join(way.outcome.left)
                 places = tuple(excerpts(conversion.original, reason))
-                found[reason] = Left((way.transform.name,), reason, places, _elsewhere(way.transform.costs))
+                found[reason] = Left((way.transform.name,), reason, places, _elsewhere(way.transform.costs, reason))
         reasons = [(way, way.outcome.reason) for way in ways if _is_left(way) and isinstance(way.outcome, Skipped)]
         if not reasons or any(way.applied for way in ways):
             continue
@@ -46,18 +46,28 @@ def left_as_it_was(conversion: Conversion) -> list[Left]:
             found[reason] = replace(found[reason], names=(*found[reason].names, name))
         else:
             places = tuple(excerpts(conversion.original, reason))
-            found[reason] = Left((name,), reason, places, in_general(way.transform.costs))
+            found[reason] = Left((name,), reason, places, in_general(way.transform.costs, reason))
     return list(found.values())
 
 
-def in_general(costs: str) -> str:
-    """A transform's costs and advice, marked as general, because they need not fit the reason at hand."""
-    return costs.replace(": ", ". In general: ", 1)
+ADVISES = re.compile(r": (append|count|draw|give|index|keep|let|make|move|pass|put|read|store|use|write) ")
+"""What a reason that says what to write has in it."""
 
 
-def _elsewhere(costs: str) -> str:
+def in_general(costs: str, reason: str = "") -> str:
+    """A transform's costs and advice, marked as general, because they need not fit the reason at hand.
+
+    Without the advice if the reason has its own.
+    """
+    cost, _, advice = costs.partition(": ")
+    if not advice:
+        return costs
+    return f"{cost}." if ADVISES.search(reason) else f"{cost}. In general: {advice}"
+
+
+def _elsewhere(costs: str, reason: str) -> str:
     """The costs and advice of a transform that applies to other places of the script."""
-    return f"It applies elsewhere in the script; here, {costs[:1].lower()}{in_general(costs)[1:]}"
+    return f"It applies elsewhere in the script; here, {costs[:1].lower()}{in_general(costs, reason)[1:]}"
 
 
 def as_told(conversion: Conversion, step: Step) -> Step:

@@ -233,7 +233,7 @@ def _imports_another(tree: Tree, node: ast.AST) -> bool:
 
 
 def _is_of_an_object(tree: Tree, name: ast.Name) -> bool:
-    """Whether a use of a builtin cannot see the script's variables: `vars(args)`, `dir(args)`, `__import__("os")`."""
+    """Whether a use of a builtin cannot see the script's variables: `vars(args)`, `vars(C())`, `__import__("os")`."""
     if not isinstance(name.ctx, ast.Load):
         return False
     if sees_no_value(tree, name):
@@ -243,7 +243,9 @@ def _is_of_an_object(tree: Tree, name: ast.Name) -> bool:
         texts = [a.value for a in call.args if isinstance(a, ast.Constant)]
         return bool(texts) and "__main__" not in texts
     given = call.args if isinstance(call, ast.Call) and call.func is name else []
-    objects = name.id in ("vars", "dir") and any(isinstance(a, (ast.Name, ast.Attribute)) for a in given)
+    made = (isinstance(a, ast.Call) and isinstance(a.func, ast.Name) and a.func.id in tree.classes for a in given)
+    named = (isinstance(a, (ast.Name, ast.Attribute)) for a in given)
+    objects = name.id in ("vars", "dir") and (any(named) or any(made))
     return objects and not any(isinstance(n, ast.Name) and n.id in tree.imports for a in given for n in ast.walk(a))
 
 

@@ -39,7 +39,7 @@ class Rewrite:
     """The notes to show first: what is not fast, why, and what to change."""
 
 
-ON_CPU = "the script names no device, and computes on the CPU"
+ON_CPU = "the script names no device but the CPU"
 """Why nothing is captured; shown beside the commands."""
 NO_DEVICE = "the script names no device: `--target cpu` says that it trains on a CPU"
 """Why transforms for CPUs only are left out."""

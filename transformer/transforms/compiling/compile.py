@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from transformer.dataflow.access import access, scope_access
@@ -145,6 +145,8 @@ def apply(state: State) -> Rewrite:
         )
     elif computing is None and checks:
         notes.append("with a flag on, distributions raise no error for NaN: if a network becomes NaN, training goes on")
+    for name, numbers in _changing_numbers(roles, functions):
+        notes.append(f"{name}() is compiled a second time when its argument {' or '.join(numbers)} first changes")
     floating = [tree.definition(name) for name in functions if name in facts.present_rates]
     present = tree.names.fresh("at_present_rate")
     if floating:
@@ -194,6 +196,17 @@ def apply(state: State) -> Rewrite:
         recommended=trained,
         headlines=tuple(eager),
     )
+
+
+def _changing_numbers(roles: Roles, functions: Collection[str]) -> Iterator[tuple[str, list[str]]]:
+    """Compiled functions to which the training loop passes numbers that it sets itself, with the names of these."""
+    world = roles.get(World)
+    for function in roles.history.functions.values():
+        calls = (n for n in walk(roles.outermost) if isinstance(n, ast.Call) and unparse(n.func) == function.name)
+        given = (a for call in calls for a in call.args if isinstance(a, ast.Name) and a.id in function.others)
+        numbers = [a.id for a in given if a.id in roles.variant and world.are_numbers(a)]
+        if numbers and function.name in functions:
+            yield function.name, list(dict.fromkeys(numbers))
 
 
 def _first_acting(roles: Roles) -> ast.stmt:

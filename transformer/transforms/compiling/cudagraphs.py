@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -11,7 +12,7 @@ from transformer.recognition.history import Function
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_imports
-from transformer.syntax.query import backwards, calls_method, statements, walk
+from transformer.syntax.query import backwards, calls_method, last_written, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
@@ -20,6 +21,7 @@ from transformer.transforms.compiling.capturable import make_capturable
 from transformer.transforms.compiling.flags import add_flag
 from transformer.values.arrays import computes_with_arrays
 from transformer.values.device.graph_capture import Capture
+from transformer.values.device.waits import is_host
 from transformer.values.minibatch_sizes import Unshown, evenness
 from transformer.values.networks.distributions import goes_on_checking
 from transformer.values.replay import is_steady
@@ -77,17 +79,20 @@ def apply(state: State) -> Rewrite:
     facts, edits = state.history, Edits(state.source)
     if facts.asked.target == "cpu":
         raise NotNeeded("the target is a CPU")
-    if roles.device is None:
-        named = _named_device(roles.tree)
-        if named is None:
-            raise NotNeeded(ON_CPU)
-        raise Skip(
-            f"line {named.lineno} names the device, but the training loop's scope moves nothing to it: "
-            "write `network.to(device)` above the loop"
-        )
+    if _names_only_the_cpu(roles.tree):
+        raise NotNeeded(ON_CPU)
+    named = _named_device(roles.tree)
+    if roles.device is None and named is None:
+        raise NotNeeded(ON_CPU)
     even = _evenness(roles)
     reasons = _obstacles(roles, even)
     notes = tuple(f"{name}() is not captured: {why}" for name, why in reasons.items() if why)
+    if roles.device is None and named is not None:
+        unmoved = (
+            f"line {named.lineno} names the device, but the training loop's scope moves nothing to it: "
+            "write `network.to(device)` above the loop"
+        )
+        raise Skip("; ".join((unmoved, *(notes if all(reasons.values()) else ()))))
     if all(reasons.values()):
         raise Skip("; ".join(notes) or "no function")
     update = facts.functions.get("update")
@@ -151,6 +156,16 @@ def _named_device(tree: Tree) -> ast.Call | None:
         if any(own) or calls_method(node, "cuda") or tree.calls(node, "torch.device", "torch.set_default_device"):
             return node
     return None
+
+
+def _names_only_the_cpu(tree: Tree) -> bool:
+    """Whether every device that a script makes is the CPU, and nothing in it names another kind."""
+    given = [*(n.value for n in tree.of(ast.Assign)), *(n.value for n in tree.of(ast.keyword))]
+    named = [n for n in given if isinstance(n, ast.Constant) and n.value == "cpu"]
+    made = [*named, *tree.called.get("torch.device", ())]
+    written = (n.value if isinstance(n, ast.Constant) else last_written(n) for n in tree.nodes)
+    others = (w for w in written if isinstance(w, str) and re.search("cuda|mps|xpu", w, re.IGNORECASE))
+    return bool(made) and all(is_host(tree, device) for device in made) and not any(others)
 
 
 def _is_own_attribute(tree: Tree, node: ast.expr) -> bool:

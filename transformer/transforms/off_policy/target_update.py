@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from transformer.dataflow.access import scope_access
 from transformer.dataflow.bindings import variables
 from transformer.dataflow.grad_mode import without_gradients
+from transformer.facts.libraries import module_methods
 from transformer.facts.torch_api import layers
 from transformer.recognition.changes import Changes
 from transformer.recognition.roles import Roles
@@ -25,9 +27,11 @@ from transformer.syntax.query import (
     statements,
     unparse,
     walk,
+    without_methods,
 )
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
+from transformer.syntax.tree import Tree
 from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo, skipped, still_left
 from transformer.transforms.extraction import top_level
 from transformer.transforms.off_policy.kept_networks import Kept, changed_unseen, makes_new
@@ -56,7 +60,7 @@ INFO = TransformInfo(
         "loaded contains parameters only: the networks are made of torch's layers without buffers."
     ),
     costs=(
-        "Each parameter of the target networks takes four calls of its own: make both networks alike, pass neither "
+        "Each parameter of the target networks is updated by calls of its own: make both networks alike, pass neither "
         "them nor their optimizers to other code, and update the target below the update of the network, in one loop "
         "over `zip(target.parameters(), network.parameters())`."
     ),
@@ -71,6 +75,10 @@ INFO = TransformInfo(
         "targets, sources = list(qf1_target.parameters()), list(qf1.parameters())\n...\nupdate_targets()"
     ),
 )
+
+
+ITSELF = module_methods(gives="itself", sets=("mode", "place", "learning"))
+"""Methods that return the network with the same parameters."""
 
 
 @dataclass(frozen=True)
@@ -240,10 +248,14 @@ def _check_networks(roles: Roles, uses: NetworkUses, group: Sequence[_Loop]) -> 
             _check_kept(roles, one)
             continue
         made = [list(roles.assignments(name)) for name in (one.target, one.network)]
+        if any(
+            isinstance(loop, ast.For) and one.target in names_in([loop.target]) for loop in _around(roles, one.stmt)
+        ):
+            raise Skip("it is in a loop over pairs of networks: write one loop for each pair")
         if any(len(values) != 1 for values in made):
             raise Skip(f"{one.target} or {one.network} is not made exactly once, above the training loop")
         (_, target), (stmt, network) = made[0][0], made[1][0]
-        copied = roles.tree.calls(target, "copy.deepcopy") and unparse(target).endswith(f"deepcopy({one.network})")
+        copied = _copies(roles.tree, target, one.network)
         if not copied and unparse(target) != unparse(network):
             raise Skip(f"{one.target} is made differently from {one.network} (line {stmt.lineno})")
         if not copied and roles.tree.constructor(target) is None:
@@ -286,7 +298,7 @@ def _check_kept(roles: Roles, one: _Loop) -> None:
         raise Skip(f"{one.target} or {one.network} is not set only above the training loop, in one way, by one object")
     own = first_parameter(target.maker)
     source = f"{own}.{one.network.rpartition('.')[2]}"
-    copied = roles.tree.calls(target.value, "copy.deepcopy") and unparse(target.value).endswith(f"({source})")
+    copied = _copies(roles.tree, target.value, source)
     if not (copied and target.value.lineno > network.value.lineno) and not _are_alike(roles, target, network):
         raise Skip(f"{one.target} is made differently from {one.network}, and not as a copy.deepcopy() of it")
     names = {path.rpartition(".")[2] for path in (one.target, one.network)}
@@ -297,6 +309,17 @@ def _check_kept(roles: Roles, one: _Loop) -> None:
         raise Skip(f"line {changes.by_text} sets an attribute whose name is known only at run time")
     if (part := exchanged(roles, changes) or grown(roles)) is not None:
         raise Skip(part)
+
+
+def _copies(tree: Tree, made: ast.expr, network: str) -> bool:
+    """Whether an expression is a deep copy of a network, as written, perhaps frozen, moved or in another mode."""
+    made = without_methods(made, ITSELF)
+    return tree.calls(made, "copy.deepcopy") and unparse(made).endswith(f"deepcopy({network})")
+
+
+def _around(roles: Roles, stmt: ast.stmt) -> Iterator[ast.AST]:
+    """What is around a statement in the training loop."""
+    return takewhile(lambda outer: outer is not roles.outermost, roles.tree.ancestors(stmt))
 
 
 def _are_alike(roles: Roles, target: Kept, network: Kept) -> bool:

@@ -86,7 +86,10 @@ def apply(state: State) -> Rewrite:
             raise Skip(f"{text}() does more than compute: {other}")
         array, of_class = _array_used(callee.function), callee.cls is not None
         if array is not None:
-            raise Skip(f"line {array.lineno} may compute with an array: let {text}() return tensors")
+            instead, outer = f"let {text}() return tensors", tree.parents[array]
+            if isinstance(outer, ast.Subscript) and outer.value is array:
+                instead = f"index the tensor before it becomes one, x[{tree.text(outer.slice)}].numpy()"
+            raise Skip(f"line {array.lineno} may compute with an array: {instead}")
         unknown = _unknown_used(roles, call, callee.function, of_class)
         if unknown is not None:
             raise Skip(f"line {line} passes {text}() {unparse(unknown)}, which is not known to be a tensor")

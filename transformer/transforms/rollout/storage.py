@@ -25,7 +25,7 @@ from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_imports
 from transformer.syntax.names import singular
-from transformer.syntax.query import children, is_number, names_in, pairwise, statements, walk
+from transformer.syntax.query import calls_method, children, is_number, names_in, pairwise, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
@@ -195,8 +195,11 @@ def _obstacle(
         return "the size of its rows may differ from the number of environments"
     width = dimensions(roles, buffer.call)[1:2]
     many = is_matrix(roles, buffer.call) or is_vector(roles, width)
-    if not _Rows(roles, tensors, "".join(width), many).hold(value, store):
-        return f"the value written on line {store.lineno} is not known to have one element per environment"
+    rows = _Rows(roles, tensors, "".join(width), many)
+    if not rows.hold(value, store):
+        cause = rows.unknown(value, store)
+        what = f"{_in_short(tree, cause)} on line {cause.lineno}"
+        return f"what it gets, {what}, is not known to have one element per environment{_by_front(cause)}"
     bound = [
         n
         for n in tree.of(ast.Name)
@@ -558,6 +561,16 @@ class _Rows:
             return self.hold(value.value, stmt, depth)
         return isinstance(value, ast.Call) and self._returns_row(value, stmt, depth)
 
+    def unknown(self, value: ast.expr, stmt: ast.stmt, depth: int = 4) -> ast.expr:
+        """The part of a value that is no such row, because of which the value is not known to be one."""
+        if isinstance(value, ast.Name) and depth:
+            for bound in (b for b in self.tensors.bindings(value.id, stmt) if b is not None):
+                for made in (v for v in values(bound, value.id) if not self.hold(v, bound, depth - 1)):
+                    return self.unknown(made, bound, depth - 1)
+        if calls_method(value) and not self.hold(value.func.value, stmt, depth):
+            return self.unknown(value.func.value, stmt, depth)
+        return value
+
     def _returns_row(self, call: ast.Call, stmt: ast.stmt, depth: int) -> bool:
         """Whether a call returns such a row."""
         if _resets(call) or (call is self.roles.phases.env_step and isinstance(call.func, ast.Attribute)):
@@ -595,10 +608,28 @@ def _keeps_rows(call: ast.Call) -> bool:
     """Whether a call is `x.sum(1)` or `x.mean(dim=1)`, which keeps the first dimension."""
     if not isinstance(call.func, ast.Attribute) or call.func.attr not in ("sum", "mean", "norm"):
         return False
-    given = [k.value for k in call.keywords if k.arg == "dim"]
-    given += call.args if call.func.attr != "norm" else []
-    dims = [a.value if isinstance(a, ast.Constant) else None for a in given]
+    dims = [d.value if isinstance(d, ast.Constant) else None for d in _dims(call, call.func.attr)]
     return len(dims) == 1 and type(dims[0]) is int and dims[0] > 0
+
+
+def _dims(call: ast.Call, method: str) -> list[ast.expr]:
+    """The dimensions that `x.sum(...)`, `x.mean(...)` or `x.norm(...)` goes over, as written."""
+    return [*(k.value for k in call.keywords if k.arg == "dim"), *(call.args if method != "norm" else [])]
+
+
+def _by_front(value: ast.expr) -> str:
+    """For a message: what to write for `x.sum(-1)`, which makes one number of a vector; "" for other values."""
+    if not calls_method(value) or value.func.attr not in ("sum", "mean", "norm"):
+        return ""
+    method, named = value.func.attr, "dim=" if value.func.attr == "norm" else ""
+    by_last = any(is_number(d, -1) for d in _dims(value, method))
+    return f": count dimensions from the front, .{method}({named}1)" if by_last else ""
+
+
+def _in_short(tree: Tree, value: ast.expr) -> str:
+    """An expression for a message; of a call, without a long list of arguments."""
+    text = tree.text(value)
+    return f"{tree.text(value.func)}(...)" if len(text) > 60 and isinstance(value, ast.Call) else text
 
 
 def _resets(call: ast.Call) -> bool:

@@ -73,8 +73,8 @@ def apply(state: State) -> Rewrite:
     work.visit_below()
     if work.edits:
         return Rewrite(work.edits, left=tuple(dict.fromkeys(work.waiting)), warnings=tuple(work.warnings))
-    if work.reasons:
-        raise Skip(work.reasons[0], warnings=work.warnings)
+    if reasons := [*work.reasons, *work.waiting]:
+        raise Skip(reasons[0], warnings=work.warnings)
     raise NotNeeded(NOTHING)
 
 
@@ -152,10 +152,16 @@ class Deferral:
                 continue
             read = next((t for n in walk(stmt) if (t := _item(n)) is not None and self.tensors.tensor(t)), None)
             if read is not None and self._unconditional(stmt):
-                what = "it may be used before all minibatches are done; append it to a list that is read below them"
-                if isinstance(stmt, ast.Assign):
-                    what = f"{self.tree.text(stmt.targets[0])} is the number"
+                what = self._why_it_stays(stmt)
                 self.waiting.append(f"line {read.lineno} waits for the device in each minibatch: {what}")
+
+    def _why_it_stays(self, stmt: ast.stmt) -> str:
+        """Why a read of a tensor below the optimizer's step stays, and what to write instead."""
+        if isinstance(stmt, ast.Assign):
+            return f"let {self.tree.text(stmt.targets[0])} be the tensor, and read its number below the minibatches"
+        if (found := _appended(stmt)) is not None:
+            return f"{found[0]} may grow elsewhere, stay empty, or be read before all minibatches are done"
+        return "append the number to a list in a variable, and read the list below the minibatches"
 
     def _is_of_numpy(self, node: ast.expr) -> bool:
         called = node.func if isinstance(node, ast.Call) else node

@@ -329,13 +329,16 @@ class Capture:
         return None if plain or self._is_of_layers(call.func) else self._unknown(ast.unparse(call.func))
 
     def _is_of_layers(self, network: ast.expr) -> bool:
-        """Whether an expression is a module of torch that contains only modules of torch: `agent.actor`."""
+        """Whether an expression is a module of torch that contains only modules of torch: `agent.actor`.
+
+        That it stays the same module is another question: see :meth:`_unsteady`.
+        """
         world = self._roles.get(World)
         things = world.of(network)
         held = world.reach(things)
         modules = [t for t in held if t.kind not in (*MEMORY, *CONTAINERS)]
         own = all(t.name.startswith("torch.nn.") and "parallel" not in t.name.lower() for t in modules)
-        return bool(things) and world.is_known(held) and all(t.kind == "made" for t in modules) and own
+        return bool(things) and not world.gave_up and all(t.kind == "made" for t in modules) and own
 
     def _is_torch_module(self, value: ast.expr) -> bool:
         """Whether a network is made only of torch's modules, possibly by a function of this file."""

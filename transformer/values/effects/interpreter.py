@@ -1321,7 +1321,8 @@ class Interpreter:
         self, cls: Thing, given: list[Things], named: dict[str, Things], node: ast.AST, spread: Things
     ) -> Things:
         made = self.heap.thing("instance", node, self._frame.context, of=(cls,))
-        arguments = frozenset(t for a in (*given, *named.values(), spread) for t in a)
+        by_name = (things for name, things in named.items() if name != SPREAD)  # `**x` passes the items of x alone
+        arguments = frozenset(t for a in (*given, *by_name, spread) for t in a)
         constructors = self.found_in_class(made, "__init__")
         for constructor in constructors:
             if constructor.kind == "function":
@@ -1329,8 +1330,7 @@ class Interpreter:
             else:
                 self._unknown([made, *arguments], node)
         if not constructors:  # the constructor of a base, a dataclass or a named tuple
-            for name, things in named.items():
-                self.heap.put((made, name), things, node)
+            self._set_attributes(made, NOTHING, named, node)
             unnamed = frozenset(t for a in (*given, spread) for t in a)
             if unnamed:
                 self.heap.put((made, EVERY), unnamed, node)
@@ -1607,7 +1607,7 @@ class Interpreter:
         return frozenset([made])
 
     def _set_attributes(self, owner: Thing, given: Things, named: dict[str, Things], node: ast.AST) -> None:
-        """Set the attributes of `vars(owner).update(given, **named)`: those of known names, or any."""
+        """Set the attributes of `vars(owner).update(given, **named)` or `Owner(**named)`: of known names, or any."""
         for name, things in named.items():
             if name != SPREAD:
                 self.heap.put((owner, name), things, node)
