@@ -43,6 +43,7 @@ def contenders(row: Row, scripts: Path, checkout: Path | None, cuda: bool, folde
     path = os.pathsep.join(filter(None, (str(scripts.parent), os.environ.get("PYTHONPATH"))))
     original = Run(scripts / row.script, row.args, environment={"PYTHONPATH": path})
     yield from line_up(original, None, (), RUNGS)
+    yield from (c for c in line_up(original, None, (), (speed_page.FUSED,), fuse_envs=True) if "fused" in c.name)
     rungs = list(dict.fromkeys(goal.rung for device, goal in row.goals.items() if (device == "gpu") == cuda))
     if row.workers:
         yield from (c for c in line_up(original, None, (), rungs, env_workers=row.workers)[1:] if "worker" in c.name)

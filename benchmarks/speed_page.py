@@ -19,6 +19,9 @@ NOT_YET = "not measured yet"
 DEVICES = {"cpu": "CPU", "gpu": "GPU"}
 RUNG = {"cpu": "compile", "gpu": "compile + cudagraphs"}
 """By device: the mode whose warm-up the README shows."""
+FUSED = "compile"
+"""The mode that is also measured with fused wrappers, as `lean-convert run` has it on a CPU."""
+FUSED_TOO = f"{FUSED}, fused"
 
 _INTRODUCTION = """\
 # Speed
@@ -65,7 +68,9 @@ def readme_table() -> str:
     by_hand = {device: load(device, "one-line")["rows"] for device in DEVICES}
     lines_by_hand = any(by_hand.values())
     heads = ["script", "on", "original, steps/s", *[ONE_LINE] * lines_by_hand, "LeanRL"]
-    heads += ["flags off", "`--compile`", *["`--compile --cudagraphs`"] * graphs, "warm-up", "pays off after"]
+    fused = any(FUSED_TOO in _names(r) for d in DEVICES for r in load(d)["rows"].values())
+    heads += ["flags off", "`--compile`", *["`run`"] * fused, *["`--compile --cudagraphs`"] * graphs]
+    heads += ["warm-up", "pays off after"]
     lines = [f"| {' | '.join(heads)} |", "|-" * len(heads) + "|"]
     for device, name in DEVICES.items():
         measured = load(device)["rows"]
@@ -76,7 +81,7 @@ def readme_table() -> str:
             continue
         for row in rows:
             benchmark = measured.get(row.key)
-            cells = not_yet if benchmark is None else _readme_cells(RUNG[device], benchmark, graphs)
+            cells = not_yet if benchmark is None else _readme_cells(RUNG[device], benchmark, fused, graphs)
             if lines_by_hand and benchmark is not None:
                 cells.insert(1, _one_line(by_hand[device].get(row.key)))
             lines.append(f"| {' | '.join([row.title, name, *cells])} |")
@@ -119,14 +124,22 @@ def _of(benchmark: dict[str, Any], name: str) -> dict[str, Any]:
     return found
 
 
-def _readme_cells(rung: str, benchmark: dict[str, Any], graphs: bool) -> list[str]:
+def _names(benchmark: dict[str, Any]) -> list[str]:
+    return [result["name"] for result in benchmark["results"]]
+
+
+def _readme_cells(rung: str, benchmark: dict[str, Any], fused: bool, graphs: bool) -> list[str]:
     by_name = {r["name"]: r for r in benchmark["results"]}
     best = by_name[rung]
     others = [r for r in benchmark["results"] if r["name"].startswith("LeanRL")]
+    run = by_name.get(FUSED_TOO)  # missing in figures older than it; not measured where nothing can be fused
+    run = by_name[FUSED] if run is not None and run["status"] != "measured" else run
     return [
         f"{by_name['original']['steps_per_second']['median']:,.0f}",
         _ratio(others[0]) if others else "",
-        *(_ratio(by_name[rung]) for rung in ("flags off", "compile", *["compile + cudagraphs"] * graphs)),
+        *(_ratio(by_name[rung]) for rung in ("flags off", "compile")),
+        *[_ratio(run) if run is not None else ""] * fused,
+        *[_ratio(by_name["compile + cudagraphs"])] * graphs,
         f"{best['warmup_seconds']['median']:.0f} s" if best["status"] == "measured" else "",
         _pays_off(best),
     ]

@@ -124,6 +124,16 @@ def test_tuned_rungs_stand_beside_the_others(original: Path, converted: Path) ->
     assert run(original, converted, "--tune", *ONCE).exit_code == 2
 
 
+@pytest.mark.parametrize("fixture", ["gymnasium_continuous.py", "gym_classic_discrete.py"])
+def test_fused_modes_stand_beside_the_others(fixture: str, original: Path, converted: Path) -> None:
+    taking_part = line_up(Run(FIXTURE.with_name(fixture), ()), None, (), ("compile",), fuse_envs=True)
+    assert [c.name for c in taking_part] == ["original", "compile", "compile, fused"]
+    _, plain, fused = taking_part
+    alike = fixture == "gym_classic_discrete.py"  # it makes no SyncVectorEnv of gymnasium
+    assert (fused.run.source == plain.run.source) == bool(fused.reason) == alike
+    assert run(original, converted, "--fuse-envs", *ONCE).exit_code == 2
+
+
 def test_a_script_that_crashes_does_not_hold_up_the_others(original: Path, converted: Path, tmp_path: Path) -> None:
     crash = written(tmp_path / "crash.py", edited("        advantages[t] = 1.0", "        advantages[t] = 1.0 / t"))
     result = run(original, converted, *SHORT, "--mode", "flags-off", "--against", crash)

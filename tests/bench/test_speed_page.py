@@ -53,6 +53,16 @@ def test_with_results_of_a_cpu(results: Path) -> None:
         assert part in page, part
 
 
+@pytest.mark.parametrize(("status", "ratio"), [("measured", "2.40x"), ("not run", "2.00x")])
+def test_where_nothing_can_be_fused_run_is_as_fast_as_compile(results: Path, status: str, ratio: str) -> None:
+    measured = as_json(on_a_cpu())
+    (plain,) = (r for r in measured["results"] if r["name"] == "compile")
+    fused = {**plain, "name": "compile, fused", "status": status, "ratio": {**plain["ratio"], "median": 2.4}}
+    measured["results"].append(fused)
+    (results / "speed-cpu.json").write_text(json.dumps({"minutes": 12.3, "rows": {"halfcheetah": measured}}))
+    assert f"| 2.00x | {ratio} | 40 s |" in speed_page.readme_table()
+
+
 def test_a_goal_that_is_missed_is_told(results: Path) -> None:
     measured = as_json(on_a_cpu())
     for result in measured["results"]:
@@ -85,7 +95,7 @@ def test_mends_apply_exactly_once(tmp_path: Path) -> None:
 def test_who_takes_part(tmp_path: Path) -> None:
     row = replace(ROWS[0], script="gymnasium_continuous.py")
     fixtures = Path(__file__).parent.parent.parent / "fixtures"
-    names = ["original", *RUNGS, speed.BY_HAND]
+    names = ["original", *RUNGS, "compile, fused", speed.BY_HAND]
     assert row.leanrl is not None
 
     without = list(speed.contenders(row, fixtures, None, False, tmp_path))
@@ -110,7 +120,11 @@ def test_without_a_leanrl_script_nothing_stands_against(tmp_path: Path) -> None:
     row = next(r for r in ROWS if r.leanrl is None)
     row = replace(row, script="gym_classic_discrete.py")
     fixtures = Path(__file__).parent.parent.parent / "fixtures"
-    assert [c.name for c in speed.contenders(row, fixtures, None, False, tmp_path)] == ["original", *RUNGS]
+    assert [c.name for c in speed.contenders(row, fixtures, None, False, tmp_path)] == [
+        "original",
+        *RUNGS,
+        "compile, fused",
+    ]
 
 
 @pytest.mark.slow
@@ -119,7 +133,7 @@ def test_with_other_environments(tmp_path: Path) -> None:
     row = replace(ROWS[0], script="gym_classic_discrete.py", leanrl=None, workers=(1, 2))
     fixtures = Path(__file__).parent.parent.parent / "fixtures"
     names = [c.name for c in speed.contenders(row, fixtures, None, False, tmp_path)]
-    assert names == ["original", *RUNGS, "compile, 1 env worker", "compile, 2 env workers"]
+    assert names == ["original", *RUNGS, "compile, fused", "compile, 1 env worker", "compile, 2 env workers"]
     row = replace(row, script="atari_wrappers.py", workers=(), migrated=("--env-id", "Breakout-v5"))
     atari = Path(__file__).parent.parent / "migrate" / "data"
     *_, last = speed.contenders(row, atari, None, False, tmp_path)

@@ -42,6 +42,7 @@ def line_up(
     rungs: Sequence[str],
     *,
     tune: bool = False,
+    fuse_envs: bool = False,
     env_workers: Sequence[int] = (),
     precision: bool = False,
 ) -> list[Contender]:
@@ -54,13 +55,14 @@ def line_up(
             followed by their own.
         rungs: the modes of RUNGS to measure.
         tune: also measure each mode of the original's conversion with --tune.
+        fuse_envs: also measure each mode of the original's conversion with --fuse-envs, as `lean-convert run` does it.
         env_workers: also measure each mode with these numbers of worker processes for the environments; 0 means none.
         precision: convert the original with --precision. Modes are also measured in lower precision, after all those in
             float32, if the converted script has the option for it.
 
     Raises:
-        CannotBench: --tune is given with a converted script, the original cannot be converted, or a script is not
-            Python or does not exist.
+        CannotBench: --tune or --fuse-envs is given with a converted script, the original cannot be converted, or a
+            script is not Python or does not exist.
         OSError: a script cannot be read.
         SelectionError: a file is given with the original that it does not import.
     """
@@ -72,11 +74,16 @@ def line_up(
             raise CannotBench("--precision: the script has no such flag; `lean-convert --precision -v` says why")
         contenders += _rungs(original, source, rungs)
         contenders += _in_other_arithmetic(original, source, rungs)
-    if rungs and tune:
+    for option, wanted, name in (("tune", tune, "tuned"), ("fuse_envs", fuse_envs, "fused")):
+        if not rungs or not wanted:
+            continue
         if converted is not None:
-            raise CannotBench("--tune converts the original itself: leave the converted script out")
-        tuned = _rungs(original, _converted_source(original, None, tune=True), rungs)
-        contenders += (replace(contender, name=f"{contender.name}, tuned") for contender in tuned)
+            flag = f"--{option.replace('_', '-')}"
+            raise CannotBench(f"{flag} converts the original itself: leave the converted script out")
+        with_option = _converted_source(original, None, **{option: True})
+        why = "nothing in this script can be" if with_option == source else ""
+        for rung in _rungs(original, with_option, rungs):
+            contenders.append(replace(rung, name=f"{rung.name}, {name}", reason=why or rung.reason))
     numbers = [number for number in dict.fromkeys(env_workers) if number]
     if rungs and numbers:
         contenders += _with_workers(original, _converted_source(original, converted, workers=True), rungs, numbers)

@@ -89,6 +89,7 @@ def known_modes(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -
     "(--rung is its former name.)",
 )
 @click.option("--tune", is_flag=True, help="Also measure each mode with the host tuned.")
+@click.option("--fuse-envs", is_flag=True, help="Also measure each mode with fused wrappers, as `run` has them.")
 @click.option(
     "--precision",
     is_flag=True,
@@ -154,6 +155,7 @@ def bench(
     against_rounds: int | None,
     modes: tuple[str, ...],
     tune: bool,
+    fuse_envs: bool,
     precision: bool,
     env_workers: tuple[int, ...],
     rounds: int,
@@ -189,7 +191,14 @@ def bench(
     with terminated_like_interrupted(), bars:
         try:
             contenders = line_up(
-                run, converted, against, wanted, tune=tune, env_workers=env_workers, precision=precision
+                run,
+                converted,
+                against,
+                wanted,
+                tune=tune,
+                fuse_envs=fuse_envs,
+                env_workers=env_workers,
+                precision=precision,
             )
             task = Task(contenders, rounds, length, threads, against_rounds, warm_cache, products=products)
             benchmark = run_benchmark(past_warm_up(task, burn_in), bars)
