@@ -8,7 +8,7 @@ from forking import preload
 from judge import judge
 from scripts import PARTS, edited, script
 
-from transformer import Applied, Skipped
+from transformer import Applied, Skipped, convert
 
 BONUS = """
 
@@ -95,15 +95,7 @@ def test_it_computes_the_same(step: str, tmp_path: Path) -> None:
 
 
 def test_flags_compile_and_capture_it() -> None:
-    text = (
-        source()
-        .replace('torch.device("cpu")', "torch.device(args.device)")
-        .replace(
-            '"--seed", type=int, default=1)',
-            '"--seed", type=int, default=1)\n    parser.add_argument("--device", default="cpu")',
-        )
-    )
-    text = converted_by(text, "step-networks", "compile", "cudagraphs").source
+    text = converted_by(source(), "step-networks", "compile", "cudagraphs").source
     assert "surprise = torch.compile(surprise, options=options)" in text
     assert "surprise = CudaGraphModule(surprise, warmup=20)" in text
     assert ('help="replay policy' in text) is ("policy = CudaGraphModule(policy" in text)
@@ -130,3 +122,14 @@ def test_calls_with_effects_stay(text: str, why: str) -> None:
 
 def test_not_needed_where_only_the_policy_is_called() -> None:
     assert "no network but the one" in reason(script())
+
+
+OUTSIDE = "\nguess = bonus.encoder(next_obs)\nrewards[step] += 0.1 * guess.pow(2).mean(1).data"
+
+
+@pytest.mark.parametrize(("step", "captured"), [(QUIET, True), (OUTSIDE, False)])
+def test_a_graph_returns_nothing_with_gradients(step: str, captured: bool) -> None:
+    (outcome,) = (s.outcome for s in convert(source(step)).steps if s.transform.name == "cudagraphs")
+    assert isinstance(outcome, Applied), outcome
+    told = [note for note in outcome.left if "calls it with gradients: put it under torch.no_grad()" in note]
+    assert bool(told) is not captured

@@ -7,12 +7,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from transformer.dataflow.grad_mode import without_gradients
 from transformer.facts.torch_api import optimizers
 from transformer.recognition.history import Function
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_imports
-from transformer.syntax.query import backwards, calls_method, last_written, statements, walk
+from transformer.syntax.query import backwards, calls_method, last_written, statements, unparse, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
@@ -22,6 +23,8 @@ from transformer.transforms.compiling.flags import add_flag
 from transformer.values.arrays import computes_with_arrays
 from transformer.values.device.graph_capture import Capture
 from transformer.values.device.waits import is_host
+from transformer.values.effects.objects import UNKNOWN
+from transformer.values.effects.world import World
 from transformer.values.minibatch_sizes import Unshown, evenness
 from transformer.values.networks.distributions import goes_on_checking
 from transformer.values.replay import is_steady
@@ -185,7 +188,7 @@ def _obstacles(roles: Roles, even: str | None) -> dict[str, str | None]:
         why = capture.obstacle(roles.tree.definition(facts.act))
         found[facts.act] = checks or why or IN_THE_ROLLOUT
     for name in facts.step_networks:
-        found[name] = checks or capture.obstacle(roles.tree.definition(name))
+        found[name] = checks or _with_gradients(roles, name) or capture.obstacle(roles.tree.definition(name))
     for role in ("gae", "update"):
         if role in facts.functions:
             function = facts.functions[role]
@@ -209,6 +212,18 @@ def _obstacles(roles: Roles, even: str | None) -> dict[str, str | None]:
         why = checks or _against_region(roles, facts.functions[name], captured)
         found[name] = why or capture.obstacle(roles.tree.definition(name))
     return found
+
+
+def _with_gradients(roles: Roles, name: str) -> str | None:
+    """Where a network of a step that is trained is called with gradients, which no result of a graph may have."""
+    tree, world = roles.tree, roles.get(World)
+    calls = [n for n in tree.of(ast.Call) if unparse(n.func) == name and not without_gradients(tree, n)]
+    trained = world.reach({thing for o in roles.optimizers for thing in world.of(o.call)})
+    ran = {t for n in walk(tree.definition(name)) if isinstance(n, ast.Call) for t in world.of(n.func)}
+    known = bool(ran) and all(t.kind == "made" for t in ran) and UNKNOWN not in trained
+    if not calls or (known and trained.isdisjoint(world.reach(ran))):
+        return None
+    return f"line {calls[0].lineno} calls it with gradients: put it under torch.no_grad()"
 
 
 def _against_region(roles: Roles, function: Function, captured: Sequence[str]) -> str | None:
