@@ -136,7 +136,7 @@ NOOPS = [
     NoOp(
         "an element of an array",
         held("return action,", "return action.numpy()[0],"),
-        "line {line} may compute with an array: let get_action() return tensors",
+        "line {line} may compute with an array: index the tensor before it becomes one, x[0].numpy()",
         "numpy()[0]",
     ),
     NoOp(

@@ -157,8 +157,13 @@ NOOPS = [
         kind="not needed",
     ),
     NoOp("deleted from", growing(f"{GROWS}\ndel clipfracs[0:0]"), "uses it there"),
-    NoOp(
-        "seen by a function", growing(GROWS, closures="def seen():\n    return len(clipfracs)"), "uses it in a function"
+    *(
+        NoOp(f"seen by a function: {code}", growing(GROWS, closures=code), "uses it in a function")
+        for code in (
+            "def seen():\n    return len(clipfracs)",
+            "seen = lambda: len(clipfracs)",
+            "seen = (len(clipfracs) for _ in range(9999))",
+        )
     ),
     *(
         NoOp(

@@ -105,7 +105,7 @@ def _rewrite(roles: Roles, edits: Edits, name: str) -> None:
     for node in tree.nodes:
         if not isinstance(node, ast.Name) or node.id != name or not isinstance(node.ctx, ast.Load):
             continue
-        if tree.scope_of(node) is not roles.scope:
+        if tree.is_elsewhere(node, roles.scope):
             if roles.is_ours(node):
                 raise Skip(f"line {node.lineno} reads {name} in a function")
             continue

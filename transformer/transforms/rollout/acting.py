@@ -132,7 +132,7 @@ def _leaves_numbers(roles: Roles, stmt: ast.Assign, depth: int) -> bool:
             continue
         if not roles.is_ours(node):
             continue
-        if tree.scope_of(node) is not roles.scope:
+        if tree.is_elsewhere(node, roles.scope):
             return False
         where = tree.statement(node)
         if stmt not in roles.reaching(roles.scope).before(node.id, where):

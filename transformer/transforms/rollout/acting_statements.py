@@ -448,7 +448,7 @@ def _is_reached(roles: Roles, part: _Part, name: ast.Name) -> bool:
     scope = part.place.scope
     if not isinstance(name.ctx, ast.Load) or not roles.is_ours(name, scope):
         return False
-    if roles.tree.scope_of(name) is not scope:
+    if roles.tree.is_elsewhere(name, scope):
         return True
     bindings = roles.reaching(scope).before(name.id, roles.tree.statement(name))
     return any(stmt in part.moved for stmt in bindings)

@@ -220,12 +220,8 @@ def _is_bound_or_read_elsewhere(roles: Roles, rollout: ast.For, name: str) -> bo
     tree = roles.tree
     same = [n for n in tree.of(ast.Name) if n.id == name and roles.is_ours(n)]
     bound = [n for n in same if not isinstance(n.ctx, ast.Load) and rollout in tree.ancestors(n)]
-    inner = (n for n in same if tree.scope_of(n) is not roles.scope or _in_lambda(tree, n))
+    inner = (n for n in same if tree.is_elsewhere(n, roles.scope))
     return len(bound) > 1 or any(inner)
-
-
-def _in_lambda(tree: Tree, node: ast.AST) -> bool:
-    return any(isinstance(outer, ast.Lambda) for outer in tree.ancestors(node))
 
 
 def _needs_more(roles: Roles, rollout: ast.For, records: Records, key: str, name: str) -> bool:

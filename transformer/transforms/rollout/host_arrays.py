@@ -184,7 +184,7 @@ def _carried(roles: Roles, tensors: Tensors, rollout: ast.For, value: ast.expr) 
     for node in tree.of(ast.Name):
         if node.id != name or node in inside or isinstance(node.ctx, ast.Store):
             continue
-        if tree.scope_of(node) is not roles.scope and roles.is_ours(node):
+        if tree.is_elsewhere(node, roles.scope) and roles.is_ours(node):
             return None  # a function may read it during the rollout
         if rollout not in tree.ancestors(node):
             continue

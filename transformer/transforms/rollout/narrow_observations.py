@@ -171,7 +171,7 @@ def _check_reads(roles: Roles, tensors: Tensors, rollout: ast.For, name: str, in
     for node in tree.of(ast.Name):
         if node.id != name or node in inside or isinstance(node.ctx, ast.Store):
             continue
-        if tree.scope_of(node) is not roles.scope:
+        if tree.is_elsewhere(node, roles.scope):
             if roles.is_ours(node):
                 raise Skip(f"a function reads {name} on line {node.lineno}")
             continue

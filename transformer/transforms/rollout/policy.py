@@ -178,7 +178,7 @@ def _reaches(roles: Roles, stmt: ast.stmt, name: str, wanted: Mapping[str, Seque
     scope = roles.scope
     writes = name not in access(stmt).binds
     return any(
-        writes or roles.tree.scope_of(use) is not scope or stmt in roles.reaching(scope).before(name, use)
+        writes or roles.tree.is_elsewhere(use, scope) or stmt in roles.reaching(scope).before(name, use)
         for use in wanted.get(name, ())
     )
 

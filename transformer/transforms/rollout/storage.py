@@ -222,7 +222,7 @@ def _obstacle(
         asked = tree.parents[use]
         if isinstance(asked, ast.Attribute) and asked.value is use and not tells_values(asked.attr):
             return f"line {use.lineno} reads its {asked.attr}, which may identify its memory"
-        if tree.scope_of(use) is not roles.scope or any(isinstance(n, (ast.Lambda, ast.ClassDef)) for n in where):
+        if tree.is_elsewhere(use, roles.scope) or any(isinstance(n, ast.ClassDef) for n in where):
             return f"a function reads it on line {use.lineno}"
         if _read_back(roles, rollout, buffer, use):
             continue

@@ -422,7 +422,7 @@ class Deferral:
         for node in self.tree.of(ast.Name):
             if node.id != name or not isinstance(node.ctx, ast.Load):
                 continue
-            if self.tree.scope_of(node) is not self.state.roles.scope:
+            if self.tree.is_elsewhere(node, self.state.roles.scope):
                 if self.state.roles.is_ours(node):
                     return False
                 continue

@@ -142,7 +142,7 @@ def _obstacle(roles: Roles, region: list[ast.stmt], name: str, places: list[ast.
     for node in tree.of(ast.Name):
         if node.id != name or node in places or not roles.is_ours(node):
             continue
-        if tree.scope_of(node) is not roles.scope:
+        if tree.is_elsewhere(node, roles.scope):
             return f"line {node.lineno} uses it in a function"
         if node in computing:
             return f"{grows}, and line {node.lineno} uses it there"

@@ -72,7 +72,7 @@ class World:
         """What an expression may be, in any context; for a target, what it is bound to."""
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             return self.named(node.id)
-        return self._values.get(node, frozenset())
+        return frozenset([UNKNOWN]) if self.gave_up else self._values.get(node, frozenset())
 
     @cached_property
     def _values(self) -> Mapping[ast.AST, Things]:
@@ -88,7 +88,7 @@ class World:
 
     def named(self, name: str) -> Things:
         """What a variable of the training scope may be."""
-        return self._named.get(name, frozenset())
+        return frozenset([UNKNOWN]) if self.gave_up else self._named.get(name, frozenset())
 
     @cached_property
     def _named(self) -> Mapping[str, Things]:
@@ -556,6 +556,8 @@ class World:
 
     def other_names(self, things: Collection[Thing], name: str) -> Held | None:
         """What else holds things, besides one variable of the training scope; function parameters do not count."""
+        if UNKNOWN in things:
+            return Held(None, "something unknown may be the same object")
         for thing in sorted(things, key=in_order):
             if thing in self._code.stored_by_unknown:
                 return Held(
