@@ -298,6 +298,19 @@ NOOPS = [
         STILL,
         at="ema = 0.9",
     ),
+    NoOp(
+        "a distribution's view of a parameter, which the step changes",
+        reading(
+            "bounds = Normal(ratio.detach(), agent.width)\nwidth = bounds.stddev[0].item()",
+            third_party="from torch.distributions import Normal",
+            agent=PARTS["agent"].replace(
+                "super().__init__()", "super().__init__()\n        self.width = nn.Parameter(torch.ones(1))"
+            ),
+            report="print(width)",
+        ),
+        STILL,
+        at="width = bounds",
+    ),
     NoOp("formatted with its type", reading(KL, report='print(f"{kl!r}")'), STILL, at="kl = (("),
     *(
         NoOp(

@@ -89,6 +89,29 @@ def test_it_is_not_detached_elsewhere(old: str, new: str, reason: str) -> None:
     assert reason in outcome.reason
 
 
+SETS = "\n".join(
+    (
+        "    def tempered(self):",
+        "        self.scale = self.log_scale.exp()",
+        "        return 1.0",
+        "",
+        "    def act(self",
+    )
+)
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["self.scale = self.log_scale.exp()\n        ", "once = self.tempered()\n        "],
+    ids=["there", "in a method"],
+)
+def test_what_the_update_itself_sets_is_not_read_from_outside(before: str) -> None:
+    """It would be read above the statement that sets it."""
+    outcome, _ = one_graph((SCALED[ACTOR_LOSS], before + SCALED[ACTOR_LOSS]), ("    def act(self", SETS))
+    assert isinstance(outcome, Skipped), outcome
+    assert "sets .scale" in outcome.reason and "reads it: keep it in a variable" in outcome.reason
+
+
 @pytest.mark.slow
 def test_it_is_the_same_compiled(tmp_path: Path) -> None:
     source = agent_script(SCALED)

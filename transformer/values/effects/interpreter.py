@@ -996,7 +996,7 @@ class Interpreter:
                 pass  # numbers and strings, apart from what this file stores
             elif is_distribution(thing) and name in torch_api.OF_DISTRIBUTIONS:
                 found.add(self.heap.thing("tensor", node, self._frame.context))
-                found |= self._memory_of(thing)
+                found |= self._memory_of(thing) | self._chosen(self.heap.get((thing, INSIDE)), ("made", "unknown"))
             elif thing.kind == "made":
                 found |= {thing, self.heap.thing("method", name=name, of=(thing,))}
                 found |= self._memory_of(thing)

@@ -15,6 +15,7 @@ from transformer.facts.torch_api import NEW, may_be_given, names
 from transformer.recognition.refusals import Unconvertible
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import calls_method, last_written, parameters, unparse, walk
+from transformer.syntax.tree import Scope
 from transformer.values.effects.interpreter import GRADIENTS, MEMORY, VALUES, Effect, Frame, Interpreter
 from transformer.values.effects.objects import (
     EVERY,
@@ -226,15 +227,18 @@ class World:
 
     # --- what happens ----------------------------------------------------------------------------------------
 
-    def happens(self, body: Sequence[ast.stmt], besides: Collection[ast.stmt] = ()) -> Iterator[tuple[ast.AST, Effect]]:
+    def happens(
+        self, body: Sequence[ast.stmt], besides: Collection[ast.stmt] = (), of: Scope | None = None
+    ) -> Iterator[tuple[ast.AST, Effect]]:
         """The effects of running statements of the training scope, including those of the functions they call.
 
-        Each comes with the node in the statements where it occurs. `besides` are statements to leave out.
+        Each comes with the node in the statements where it occurs. `besides` are statements to leave out. The
+        statements may also be those `of` another function.
         """
         left_out = {n for stmt in besides for n in walk(stmt)}
         inside = [n for stmt in body for n in walk(stmt) if n not in left_out]
         calling: ast.AST | None = None
-        for frame in [f for f in self._code.frames if f.owner is self._roles.scope]:
+        for frame in [f for f in self._code.frames if f.owner is (of or self._roles.scope)]:
             effects, calls = self._code.effects.get(frame, {}), self._code.calls.get(frame, {})
             advanced = self._code.advanced.get(frame, {})
             for node in inside:
@@ -462,14 +466,17 @@ class World:
     def _reaches(self) -> dict[tuple[Thing, str], frozenset[Thing]]:
         return {}
 
-    def resets(self, node: ast.expr, body: Sequence[ast.stmt]) -> Held | None:
-        """Where statements may give an expression of names, attributes and items another value; None if they do not."""
+    def resets(self, node: ast.expr, body: Sequence[ast.stmt], of: Scope | None = None) -> Held | None:
+        """Where statements may give an expression of names, attributes and items another value; None if they do not.
+
+        The statements are of the training scope, or `of` another function.
+        """
         names = {n.id for n in walk(node) if isinstance(n, ast.Name)}
         attributes = {n.attr: self.of(n.value) for n in walk(node) if isinstance(n, ast.Attribute)}
         holders = {t for things in attributes.values() for t in things}
         if self._code.gave_up:
             return Held(body[0], "may do anything")
-        for at, effect in self.happens(body):
+        for at, effect in self.happens(body, of=of):
             variable = effect.variable
             if variable is not None and variable.name in names:
                 if variable.owner in (self._roles.scope, self._roles.tree.root):
