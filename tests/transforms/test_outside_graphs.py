@@ -6,6 +6,7 @@ import pytest
 from agent_script import THAW, agent_script
 from cases import turn
 from compiled import compiled_check
+from scripts import PARTS, edited, script
 
 from transformer import Applied, Skipped, convert
 
@@ -89,27 +90,15 @@ def test_it_is_not_detached_elsewhere(old: str, new: str, reason: str) -> None:
     assert reason in outcome.reason
 
 
-SETS = "\n".join(
-    (
-        "    def tempered(self):",
-        "        self.scale = self.log_scale.exp()",
-        "        return 1.0",
-        "",
-        "    def act(self",
-    )
-)
-
-
-@pytest.mark.parametrize(
-    "before",
-    ["self.scale = self.log_scale.exp()\n        ", "once = self.tempered()\n        "],
-    ids=["there", "in a method"],
-)
-def test_what_the_update_itself_sets_is_not_read_from_outside(before: str) -> None:
-    """It would be read above the statement that sets it."""
-    outcome, _ = one_graph((SCALED[ACTOR_LOSS], before + SCALED[ACTOR_LOSS]), ("    def act(self", SETS))
-    assert isinstance(outcome, Skipped), outcome
-    assert "sets .scale" in outcome.reason and "reads it: keep it in a variable" in outcome.reason
+@pytest.mark.parametrize("read", ["agent.last", "agent.last[0]"])
+def test_what_the_update_itself_sets_is_not_read_from_outside(read: str) -> None:
+    """It would be read above the call that sets it."""
+    keeps = edited("agent", "Categorical(logits=self.actor(x))", "Categorical(logits=self.kept(x))")
+    keeps += "\n\n    def kept(self, x):\n        self.last = self.actor(x)\n        return self.last"
+    shows = f"seen = {read}.mean().item()\n{PARTS['optimize']}\nprint(seen)"
+    step = turn("one-graph", script({"agent": keeps, "optimize": shows}), ("tensor-lr", "update"))
+    assert isinstance(step.outcome, Skipped), step.outcome
+    assert "sets .last, and line" in step.outcome.reason
 
 
 @pytest.mark.slow

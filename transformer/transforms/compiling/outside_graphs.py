@@ -50,8 +50,8 @@ def read_with_graph(
         text = unparse(node)
         found.setdefault(text, []).append(node)
         above = [s for s in update.body if s.lineno <= node.lineno]
-        if (held := world.resets(node, above, update)) is not None:
-            raise Skip(f"line {held.lineno} {held.what}, and line {node.lineno} reads it: keep it in a variable")
+        if (set_by := world.resets(node, above, update)) is not None:
+            raise Skip(f"line {set_by.lineno} {set_by.what}, and line {node.lineno} reads it: keep it in a variable")
         if without_gradients(roles.tree, node) or (isinstance(outer, ast.Attribute) and outer.attr in LEAVES):
             continue
         recorded_reads.add(text)
