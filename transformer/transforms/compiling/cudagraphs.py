@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from transformer.dataflow.grad_mode import without_gradients
-from transformer.facts.torch_api import optimizers
+from transformer.facts.torch_api import MADE, optimizers
 from transformer.recognition.history import Function
 from transformer.recognition.roles import Roles
 from transformer.state import State
@@ -28,6 +28,7 @@ from transformer.values.effects.world import World
 from transformer.values.minibatch_sizes import Unshown, evenness
 from transformer.values.networks.distributions import goes_on_checking
 from transformer.values.replay import is_steady
+from transformer.values.tensors import Tensors, values
 
 INFO = TransformInfo(
     name="cudagraphs",
@@ -203,7 +204,7 @@ def _obstacles(roles: Roles, even: str | None) -> dict[str, str | None]:
                 why = why or _not_capturable(roles)
             if role == "update" and not facts.static_update:
                 why = why or "it branches on a tensor's value"
-            why = why or capture.obstacle(definition)
+            why = why or _given_from_the_host(roles, function) or capture.obstacle(definition)
             if role == "update" and even is None:
                 why = why or "whether its last minibatch is smaller cannot be told above the training loop"
             found[function.name] = why
@@ -273,6 +274,39 @@ def _evenness(roles: Roles) -> str | None:
         return evenness(roles, update)
     except Unshown:
         return None
+
+
+def _given_from_the_host(roles: Roles, function: Function) -> str | None:
+    """Why a graph cannot be given what a function is given: a tensor that is made on the host, and stays there."""
+    if roles.tree.called.get("torch.set_default_device"):
+        return None
+    for call in (n for n in walk(roles.outermost) if isinstance(n, ast.Call) and unparse(n.func) == function.name):
+        for given in call.args:
+            made = _on_host(roles, given, roles.tree.statement(call))
+            if made is not None:
+                name = unparse(made.func)
+                return (
+                    f"its argument {unparse(given)} is made on the host: give {name}() on line {made.lineno} a device"
+                )
+    return None
+
+
+def _on_host(roles: Roles, value: ast.expr, stmt: ast.stmt, depth: int = 8) -> ast.Call | None:
+    """The call that makes a value on the host, if the value is not moved since."""
+    while isinstance(value, (ast.Subscript, ast.Attribute)):
+        value = value.value
+    if isinstance(value, ast.Name) and depth:
+        for bound in roles.get(Tensors).bindings(value.id, stmt):
+            for made in values(bound, value.id) if bound is not None else ():
+                if (found := _on_host(roles, made, bound, depth - 1)) is not None:
+                    return found
+    if not isinstance(value, ast.Call):
+        return None
+    if roles.tree.qualified(value.func) is not None:
+        placed = any(k.arg == "device" for k in value.keywords)
+        return value if roles.tree.calls(value, *MADE) and not placed else None
+    moved = not calls_method(value) or value.func.attr in ("to", "cuda")
+    return None if moved else _on_host(roles, value.func.value, stmt, depth)  # type: ignore[attr-defined]
 
 
 def _not_tensors(inputs: tuple[str, ...]) -> str | None:
