@@ -88,7 +88,7 @@ def test_what_a_transform_left_beside_what_it_did_is_told_with_a_remedy() -> Non
     assert isinstance(step.outcome, Applied)
     assert step.outcome.left and not step.outcome.lesser_notes
     (left,) = (one for one in left_as_it_was(conversion) if one.names == ("cudagraphs",))
-    assert left.places and left.costs.startswith("It applies elsewhere in the script; here, each kernel")
+    assert left.places and left.costs.startswith("It applies elsewhere in the script; here, on CUDA, each kernel")
     assert left.costs.partition(". In ")[2] == in_general(step.transform.costs).partition(". In ")[2]
     assert ". In general: pass" in left.costs
     done, _, rest = said(conversion).partition("left as it was, because")

@@ -9,7 +9,7 @@ from golden import conversion_of
 from scripts import PARTS, edited, script
 from test_compile import CHECKED, CHECKS, compiled
 
-from transformer import Applied, Skipped
+from transformer import Applied, Skipped, convert
 
 IMPORT = {"third_party": "from tensordict.nn import CudaGraphModule"}
 
@@ -186,7 +186,7 @@ NOOPS = [
     NoOp(
         "a device that only a class is told of",
         NO_DEVICE | {"agent": PARTS["agent"] + "\n\n    def on(self, x):\n        return x.to(self.device)"},
-        "names the device, but the training loop's scope moves nothing to it: write `network.to(device)`",
+        "only a class, or another function than the training loop's, uses the device of line",
         also=("policy",),
     ),
     NoOp("minibatches of array indices", {"metrics": ""}, NOT_A_TENSOR.format("mb_inds"), also=UPDATED),
@@ -453,3 +453,32 @@ def test_the_help_names_what_is_captured(path: Path) -> None:
     captured = {kinds.get(re.split(r"_|\d", n)[0], "policy") for n in re.findall(r"(\w+) = CudaGraphModule\(", text)}
     (told,) = re.findall(r"replay (.*) as CUDA graphs|toggled, (.*) (?:is|are) replayed as CUDA graphs", text)
     assert set(re.findall("policy|advantages|update", "".join(told))) == captured
+
+
+@pytest.mark.parametrize(
+    ("drawn", "told"),
+    [
+        ("torch.randperm(args.batch_size)", "its argument mb_inds is made on the host: give torch.randperm() on line"),
+        ("torch.randperm(args.batch_size, device=device)", None),
+        ("torch.randperm(args.batch_size).to(device)", None),
+    ],
+)
+def test_a_graph_is_given_nothing_of_the_host(drawn: str, told: str | None) -> None:
+    loops = f"""\
+clipfracs = []
+for epoch in range(args.update_epochs):
+    perm = {drawn}
+    for start in range(0, args.batch_size, args.minibatch_size):
+        mb_inds = perm[start : start + args.minibatch_size]
+        <learn>
+"""
+    (outcome,) = (s.outcome for s in convert(script({"minibatches": loops})).steps if s.transform.name == "cudagraphs")
+    assert isinstance(outcome, Applied), outcome
+    assert any("is made on the host" in note for note in outcome.left) is (told is not None), outcome.left
+    assert told is None or any(told in note for note in outcome.left)
+
+
+def test_a_script_of_the_cpu_alone_gets_no_graphs() -> None:
+    source = script({"setup": 'device = torch.device("cpu")'})
+    (outcome,) = (s.outcome for s in convert(source).steps if s.transform.name == "cudagraphs")
+    assert isinstance(outcome, Skipped) and outcome.reason == "the script names no device but the CPU"

@@ -73,11 +73,12 @@ REWRITES.append(
 
 NOOPS = [
     NoOp("nothing", {}, "make nothing on the host", kind="not needed"),
-    NoOp("random numbers", loss("noise = torch.rand(3).to(device)"), "makes a tensor on the host"),
-    NoOp(
-        "several numbers",
-        loss("low = torch.tensor([0.0, 1.0]).to(device)"),
-        "makes a tensor on the host",
+    *(
+        NoOp(title, loss(made), "makes a tensor on the host", kind="not needed")
+        for title, made in (
+            ("random numbers", "noise = torch.rand(3).to(device)"),
+            ("several numbers", "low = torch.tensor([0.0, 1.0]).to(device)"),
+        )
     ),
     NoOp(
         "a variable",

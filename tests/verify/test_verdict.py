@@ -70,7 +70,7 @@ def test_shared_shuffles(toy_recording: Recording, others: bool) -> None:
 @pytest.mark.parametrize("stepwise", [False, True])
 def test_the_unit_that_is_counted(toy_recording: Recording, stepwise: bool) -> None:
     failed = checks(*CHECKS, compiled="different")
-    title, other = f"{toy_recording.iterations} environment steps", f"{toy_recording.iterations} iterations"
+    title, other = f"{toy_recording.iterations} updates", f"{toy_recording.iterations} iterations"
     lines = [line.strip() for line in printed(Verification(failed, toy_recording, (), stepwise=stepwise))]
     assert (title in lines, other in lines) == (stepwise, not stepwise)
 

@@ -12,11 +12,12 @@ from transformer.facts.torch_api import dtypes, others
 from transformer.recognition import refusals
 from transformer.recognition.history import Asked
 from transformer.recognition.refusals import Unconvertible
+from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.diagnostics import Diagnostic
 from transformer.syntax.query import statements, unparse
-from transformer.syntax.tree import Tree
 from transformer.values.effects.tied_parameters import tied
+from transformer.values.effects.world import World
 from transformer.values.networks.uses import restructured, unsteady
 from transformer.values.tensor_environment import find_tensor_env
 
@@ -58,7 +59,7 @@ def recognise(state: State) -> State:
     if found:
         raise Unconvertible(*(state.placed(d) for d in found))
     others = (n for n in (*tree.of(ast.Name), *tree.of(ast.Attribute)) if n not in roles.autocast_headers)
-    other = next((n for n in others if _is_other_precision(tree, n)), None)
+    other = next((n for n in others if _is_other_precision(roles, n)), None)
     in_turns = roles.kind == "on-policy" and not roles.phases.steps
     at_once = roles.kind == "off-policy" and roles.phases.replay is None
     history = replace(
@@ -78,9 +79,10 @@ def recognise(state: State) -> State:
     return state.knowing(replace(state.history, unsteady=changing, restructured=remade, tied=part))
 
 
-def _is_other_precision(tree: Tree, node: ast.AST) -> bool:
-    """Whether a name may be a precision of torch, and not a number type of another library."""
-    if tree.last_name(node) not in PRECISIONS:
+def _is_other_precision(roles: Roles, node: ast.expr) -> bool:
+    """Whether a name may be a precision of torch, and not a number type of another library or an option's value."""
+    tree = roles.tree
+    if tree.last_name(node) not in PRECISIONS or roles.get(World).are_numbers(node):  # `args.double`
         return False
     call, library = tree.parents[node], (tree.qualified(node) or "torch").partition(".")[0]
     given = isinstance(call, ast.Call) and call.func is node and bool(call.args or call.keywords)

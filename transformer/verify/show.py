@@ -59,10 +59,10 @@ def print_verdict(
         if len(left) > _PLACES_SHOWN:
             number = len(left) - _PLACES_SHOWN
             places = "1 more place: -v shows it" if number == 1 else f"{number} more places: -v shows them"
-            more = f"and {places}; with more --iterations they may be"
+            more = f"and {places}; {_REACHED_BY}"
             console.print(Text(f"               {more}", style="dim"), soft_wrap=True)
         elif left:
-            console.print(Text("               with more --iterations it may be", style="dim"), soft_wrap=True)
+            console.print(Text(f"               {_REACHED_BY}", style="dim"), soft_wrap=True)
         if verification.unlogged is not None:
             said = _NO_LOG.format(verification.unlogged)
             console.print(Text(said, style="dim"), soft_wrap=True)
@@ -133,6 +133,7 @@ def summary(verification: Verification, required: tuple[str, ...] = ()) -> str:
     return f"{said.get(failing.status, 'DIFFERENT')}: {shown(failing.name)}"
 
 
+_REACHED_BY = "more --iterations may reach it, or other arguments after `--`"
 _WHOSE_FAULT = (
     "The original ran with the same arguments. Unless the converted script was edited, or torch cannot compile on this "
     "machine, this is a bug in lean-convert: --each-transform finds the transform, and `lean-convert convert "
@@ -254,7 +255,7 @@ def as_json(verification: Verification, required: tuple[str, ...], seeds: SeedsR
 
 
 def _table(verification: Verification, checks: Sequence[Check]) -> Table:
-    counted = "environment steps" if verification.stepwise else "iterations"
+    counted = "updates" if verification.stepwise else "iterations"
     table = Table(title=f"{verification.original.iterations} {counted}", title_justify="left")
     table.add_column("compared", overflow="fold")
     table.add_column("values", justify="right")

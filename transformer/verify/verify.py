@@ -172,7 +172,7 @@ class Verification:
     timed: frozenset[str] = frozenset()
     """Tags of scalars that depend on time, if requested: the original logs them differently with another clock."""
     stepwise: bool = False
-    """Whether the original's iterations are environment steps."""
+    """Whether the original's iterations are updates between environment steps."""
     unlogged: str | None = None
     """What would make the original log something, if none of its runs did; None if one did."""
 
@@ -726,8 +726,9 @@ def _not_run(name: str, reason: str) -> Pending:
 def _check_usable(original: Recording) -> None:
     if not original.steps:
         raise CannotVerify(
-            "the original stepped no torch optimizer in what was run of it, so there is no training to compare; if it "
-            "starts later, let it start earlier (--learning-starts), or run more of it (--iterations)"
+            "the original stepped no torch optimizer in what was run of it, so there is no training to compare. Let "
+            "it make more steps in all, if they are fewer than one rollout; if it learns from a later step on, let it "
+            "start earlier (--learning-starts), or run more of it (--iterations)"
         )
     if not original.actions:
         raise CannotVerify("the original never calls step(action) on an environment, so there is no rollout to compare")

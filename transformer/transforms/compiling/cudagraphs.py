@@ -49,8 +49,8 @@ INFO = TransformInfo(
         "host, attribute assignments, code of other files, and minibatches of different sizes rule this out."
     ),
     costs=(
-        "Each kernel is launched from Python: pass only tensors to policy and update, and keep prints, reads of "
-        "numbers and attribute changes out of them."
+        "On CUDA, each kernel is launched from Python: pass only tensors to policy and update, and keep prints, reads "
+        "of numbers and attribute changes out of them."
     ),
     needs=("flags", "compile"),
     before="for iteration in range(1, args.num_iterations + 1):\n    ...",
@@ -92,10 +92,7 @@ def apply(state: State) -> Rewrite:
     reasons = _obstacles(roles, even)
     notes = tuple(f"{name}() is not captured: {why}" for name, why in reasons.items() if why)
     if roles.device is None and named is not None:
-        unmoved = (
-            f"line {named.lineno} names the device, but the training loop's scope moves nothing to it: "
-            "write `network.to(device)` above the loop"
-        )
+        unmoved = f"only a class, or another function than the training loop's, uses the device of line {named.lineno}"
         raise Skip("; ".join((unmoved, *(notes if all(reasons.values()) else ()))))
     if all(reasons.values()):
         raise Skip("; ".join(notes) or "no function")
@@ -253,7 +250,7 @@ def _not_capturable(roles: Roles) -> str:
         if optimizer.name in roles.history.reloaded:
             return f"the training loop loads a checkpoint into {optimizer.name}"
         if roles.tree.scope_of(optimizer.stmt) is not roles.scope:
-            return f"{line} in another function than the training loop's: make it above the loop"
+            return f"{line} in another function than the training loop's"
     return "its optimizer cannot be captured"
 
 
@@ -284,10 +281,8 @@ def _given_from_the_host(roles: Roles, function: Function) -> str | None:
         for given in call.args:
             made = _on_host(roles, given, roles.tree.statement(call))
             if made is not None:
-                name = unparse(made.func)
-                return (
-                    f"its argument {unparse(given)} is made on the host: give {name}() on line {made.lineno} a device"
-                )
+                where = f"give {unparse(made.func)}() on line {made.lineno} a device"
+                return f"its argument {unparse(given)} is made on the host: {where}"
     return None
 
 
@@ -296,8 +291,8 @@ def _on_host(roles: Roles, value: ast.expr, stmt: ast.stmt, depth: int = 8) -> a
     while isinstance(value, (ast.Subscript, ast.Attribute)):
         value = value.value
     if isinstance(value, ast.Name) and depth:
-        for bound in roles.get(Tensors).bindings(value.id, stmt):
-            for made in values(bound, value.id) if bound is not None else ():
+        for bound in (b for b in roles.get(Tensors).bindings(value.id, stmt) if b is not None):
+            for made in values(bound, value.id):
                 if (found := _on_host(roles, made, bound, depth - 1)) is not None:
                     return found
     if not isinstance(value, ast.Call):

@@ -10,6 +10,7 @@ from functools import cached_property
 
 from transformer.dataflow.access import block_names, free_names, scope_access
 from transformer.dataflow.name_lookups import looks_up_names, texts_of
+from transformer.dataflow.variables import COMPREHENSIONS
 from transformer.facts.torch_api import NO_GRAD
 from transformer.syntax.query import bind_arguments, first_parameter, has_decorator, is_read, names_in, parameters, walk
 from transformer.syntax.tree import Scope, Tree
@@ -175,7 +176,10 @@ class _Object:
             raise Kept(
                 f"line {name.lineno} passes the object on", f"pass on only what is needed, such as `{name.id}.x`"
             )
-        if user.attr in {f.name for f in self.functions} and not isinstance(user.ctx, ast.Load):
+        stored = not isinstance(user.ctx, ast.Load)
+        if stored and any(isinstance(n, COMPREHENSIONS) for n in self.tree.ancestors(user)):
+            raise Kept(f"line {name.lineno} sets {user.attr} in a comprehension", "write a loop")  # a variable is local
+        if user.attr in {f.name for f in self.functions} and stored:
             raise Kept(f"line {name.lineno} replaces {user.attr}()", "decide in the method what it does")
         if user.attr.startswith("__"):
             raise Kept(f"line {name.lineno} uses {user.attr}", "write out which attributes are meant")

@@ -184,7 +184,7 @@ def _check_given(roles: Roles, function: ast.FunctionDef, loop: ast.For, network
     world = roles.get(World)
     moved, followed = (world.reach(world.of(network)) for network in networks)
     if not moved or not followed or not (world.is_known(moved) and world.is_known(followed)):
-        raise Skip(f"the networks passed to {function.name}() are not known")
+        raise Skip(f"the networks passed to {function.name}() are not known: write its loop where it is called")
     if moved & followed:
         raise Skip(f"the networks passed to {function.name}() may share parameters")
     names, inside = names_in([loop.target]), {*walk(loop)}
@@ -300,7 +300,10 @@ def _check_kept(roles: Roles, one: _Loop) -> None:
     source = f"{own}.{one.network.rpartition('.')[2]}"
     copied = _copies(roles.tree, target.value, source)
     if not (copied and target.value.lineno > network.value.lineno) and not _are_alike(roles, target, network):
-        raise Skip(f"{one.target} is made differently from {one.network}, and not as a copy.deepcopy() of it")
+        raise Skip(
+            f"{one.target} and {one.network} are not known to be alike and to share nothing: "
+            f"make {one.target} by copy.deepcopy({source})"
+        )
     names = {path.rpartition(".")[2] for path in (one.target, one.network)}
     if (why := changed_unseen(roles, names, ast.Attribute)) is not None:
         raise Skip(why)

@@ -11,7 +11,7 @@ from transformer.state import State
 from transformer.syntax.query import calls_method, children, parameters, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Transform, TransformInfo
 from transformer.values.device.waits import of_torch_function, parts_of
 
 INFO = TransformInfo(
@@ -65,7 +65,7 @@ def apply(state: State) -> Rewrite:
         nodes = (n for stmt in _computing(state.roles) for n in _own_nodes(stmt))
         left = next((n.lineno for n in nodes if isinstance(n, ast.Call) and _is_moved(state.roles, n)), None)
         if left is not None:
-            raise Skip(f"line {left} makes a tensor on the host that is not one constant number, and moves it")
+            raise NotNeeded(f"line {left} makes a tensor on the host that is not one constant number, and moves it")
         raise NotNeeded("advantages, update and networks make nothing on the host and move it")
     return Rewrite(edits)
 

@@ -160,7 +160,7 @@ class Deferral:
         if isinstance(stmt, ast.Assign):
             return f"let {self.tree.text(stmt.targets[0])} be the tensor, and read its number below the minibatches"
         if (found := _appended(stmt)) is not None:
-            return f"{found[0]} may grow elsewhere, stay empty, or be read before all minibatches are done"
+            return self._why_not_plain(found[0]) or "a minibatch may end above it"
         return "append the number to a list in a variable, and read the list below the minibatches"
 
     def _is_of_numpy(self, node: ast.expr) -> bool:
@@ -205,12 +205,18 @@ class Deferral:
 
     def _is_plain_list(self, name: str) -> bool:
         """Whether a list starts empty, grows only by numbers of new tensors, and is read only after the minibatches."""
+        return self._why_not_plain(name) is None
+
+    def _why_not_plain(self, name: str) -> str | None:
+        """Why a list is not like that, for a message; None if it is."""
         definitions = list(self.state.roles.assignments(name))
         if not definitions or not all(isinstance(v, ast.List) and not v.elts for _, v in definitions):
-            return False
+            return f"{name} is not only made as an empty list, `{name} = []`"
         world = self.state.roles.get(World)
-        if any(world.other_names(world.of(v), name) is not None for _, v in definitions):
-            return False
+        if (
+            held := next(filter(None, (world.other_names(world.of(v), name) for _, v in definitions)), None)
+        ) is not None:
+            return f"{name} may have another name (line {held.lineno}): read the list itself, below the minibatches"
         growing = list[ast.expr]()
         known: set[ast.stmt] = {stmt for stmt, _ in definitions}
         for stmt in statements(self.state.roles.scope.body):
@@ -219,29 +225,37 @@ class Deferral:
                 known.add(stmt)
                 tensor = _item(grown[1])
                 if tensor is None or stmt not in self._inside or not self._unconditional(stmt):
-                    return False
+                    return f"line {stmt.lineno} may add something else to {name}, or not in each minibatch"
                 if not self.tensors.tensor(tensor) or not self._stays(tensor):
-                    return False
+                    return f"line {stmt.lineno} adds {self.tree.text(tensor)}, which is not known to be a new tensor"
                 growing.append(tensor)
         bound = (n for n in self.tree.of(ast.Name) if n.id == name and not isinstance(n.ctx, ast.Load))
-        if any(self.tree.statement(n) not in known for n in bound if self.state.roles.is_ours(n)):
-            return False  # it may grow there, too
+        other = (n for n in bound if self.tree.statement(n) not in known and self.state.roles.is_ours(n))
+        if (one := next(other, None)) is not None:
+            return f"line {one.lineno} may add to {name}, too"
         floats = all(self._is_floating(tensor, self.tree.statement(tensor)) for tensor in growing)
         in_one_way = (self._is_computed_in_one_way(tensor, self.tree.statement(tensor)) for tensor in growing)
         one_dtype = floats or (len(growing) == 1 and all(in_one_way))
         kept, uses = any(stmt not in self._turn for stmt, _ in definitions), self._reads_of_list(name)
-        if not all(map(self._is_after_loop, filter(self._is_tested, uses))):
-            return False
+        early = next((use for use in uses if self._is_tested(use) and not self._is_after_loop(use)), None)
+        if early is not None:
+            return f"line {early.lineno} reads {name} before all minibatches are done"
         quoted = [use for use in uses if self._is_quoted(use)]
         if quoted:  # then the list is converted below the minibatches, and later reads get floats
             ours = (self._is_below(use) and self.tree.scope_of(use) is self.state.roles.scope for use in quoted)
             if kept or not all(ours):
-                return False
+                return f"line {quoted[0].lineno} shows {name} as a text, perhaps before all minibatches are done"
             uses = [use for use in uses if use not in quoted]
         uses = [use for use in uses if not self._is_tested(use)]
-        if not quoted and len(uses) > 1 and not all(self._is_harmless(self.tree.parents[use]) for use in uses):
-            return False  # one use may change the list that the others read
-        return one_dtype and self._always_runs() and all(self._may_be_stacked(use, kept) for use in uses)
+        harmful = next((use for use in uses if not self._is_harmless(self.tree.parents[use])), None)
+        if not quoted and len(uses) > 1 and harmful is not None:
+            return f"line {harmful.lineno} may change {name}, which is read more than once"
+        if not one_dtype:
+            return f"{name} may hold numbers of several dtypes"
+        if not self._always_runs():
+            return f"{name} may stay empty"
+        unstacked = next((use for use in uses if not self._may_be_stacked(use, kept)), None)
+        return None if unstacked is None else f"line {unstacked.lineno} uses {name} for more than its numbers"
 
     def _is_computed_in_one_way(self, node: ast.expr, stmt: ast.stmt, depth: int = 8) -> bool:
         """Whether a tensor has the same dtype each time, because it has one definition: not `x if first else y`."""

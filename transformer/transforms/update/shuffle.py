@@ -100,7 +100,7 @@ def apply(state: State) -> Rewrite:
         edits.substitute(found.loop.target, found.minibatch)
         edits.substitute(found.loop.iter, f"{found.indices}.split({chunk})")
         note = f"{found.indices} is already drawn by torch.randperm; only its slices become split()"
-        return Rewrite(edits, notes=(note,))
+        return Rewrite(edits, notes=(note,), brief="minibatches by split() of what torch.randperm drew")
     for stmt in (found.shuffle, found.definition, *found.slices):
         if stmt is not None:
             edits.remove(stmt)
