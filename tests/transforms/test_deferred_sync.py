@@ -270,7 +270,7 @@ NOOPS = [
     NoOp(
         "a list below the step that may stay empty",
         {"metrics": "", "optimize": PARTS["optimize"] + "\nif epoch == 0:\n    continue" + COLLECTED},
-        "waits for the device in each minibatch: clipfracs may grow elsewhere, stay empty, or be read before",
+        "waits for the device in each minibatch: a minibatch may end above it",
     ),
     NoOp(
         "read after the step",
@@ -310,6 +310,19 @@ NOOPS = [
         ),
         STILL,
         at="width = bounds",
+    ),
+    *(
+        NoOp(
+            f"changed in place by a function: {code}",
+            reading(f"low = ratio.mean()\nkl = low.item()\n{code}", third_party="import torch.nn.functional as F"),
+            STILL,
+            at="kl = low",
+        )
+        for code in (
+            "F.hardtanh(low, 5, 6, True)",
+            "F.threshold_(low, 0.0, 0.3)",
+            "F.rrelu(low, 0.1, 0.2, False, True)",
+        )
     ),
     NoOp("formatted with its type", reading(KL, report='print(f"{kl!r}")'), STILL, at="kl = (("),
     *(

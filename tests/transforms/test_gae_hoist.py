@@ -587,6 +587,14 @@ REWRITES += [
     ),
 ]
 NOOPS += [
+    *(
+        NoOp(f"read elsewhere: {code}", {"before_loop": code}, "line {line} uses delta in a function", at="delta.sum")
+        for code in (
+            "seen = lambda: delta.sum()",
+            "def seen():\n    return delta.sum()",
+            "seen = (delta.sum() for _ in args)",
+        )
+    ),
     NoOp(
         "the carried value is read after the loop",
         {"advantages": edited("advantages", "<gae>", "<gae>\nprint(lastgaelam.shape)")},

@@ -247,6 +247,15 @@ COPY = "target_param.data.copy_(args.tau * param.data + (1.0 - args.tau) * targe
             changed("follow", COPY, f"{COPY}\nside = target_network(torch.Tensor(obs)).mean()\nside.backward()"),
             "may compute gradients",
         ),
+        (
+            changed(
+                "follow",
+                COPY,
+                f"{COPY}\nx = torch.Tensor(obs).requires_grad_()\nside = target_network(x).mean()\n"
+                "torch.autograd.grad(side, x)",
+            ),
+            "may compute gradients",
+        ),
     ],
 )
 def test_target_update_is_left_alone(follow: str, why: str) -> None:

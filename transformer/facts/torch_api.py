@@ -117,7 +117,7 @@ ROWS = (
     Row("clamp clip cos exp expm1 log log10 log1p log2 sin", "tensor torch", "new", "element", "kept"),
     Row("relu sigmoid tanh", "tensor torch", "new", "element", "kept"),
     Row("addcmul logaddexp maximum minimum pow", "tensor torch", "new", "broadcast", "kept"),
-    Row("gelu logsigmoid softplus", "functional", "new", "element", "kept"),
+    Row("gelu logsigmoid sigmoid softplus tanh", "functional", "new", "element", "kept"),
     Row("mish relu silu", "functional", "new", "element", "kept", inplace=1),
     Row("elu leaky_relu", "functional", "new", "element", "kept", inplace=2),
     Row("byte int long short", "tensor", "shared", "element", "cast", graph=False, copies=True),

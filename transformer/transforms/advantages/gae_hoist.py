@@ -111,7 +111,7 @@ class Hoist:
     """The rewriting of one loop."""
 
     def __init__(self, roles: Roles, loop: ast.For) -> None:
-        self.tree, self.loop = roles.tree, loop
+        self.tree, self.roles, self.loop = roles.tree, roles, loop
         self.scope = self.tree.scope_of(loop)
         self.dtypes, self.tensors, self.shapes = roles.get(Dtypes), roles.get(Tensors), roles.get(Shapes)
         count = backwards(loop.iter)
@@ -260,6 +260,9 @@ class Hoist:
         live = Liveness.of(self.tree.scope_of(self.loop).body).after[self.loop]
         if results := self.bound & live:
             raise Skip(f"{min(results)} of its last iteration is read after it")
+        for node in (n for n in self.tree.of(ast.Name) if n.id in self.bound):
+            if self.tree.is_elsewhere(node, self.scope) and self.roles.is_ours(node, self.scope):
+                raise Skip(f"line {node.lineno} uses {node.id} in a function")
         for stmt in statements(self.loop.body):
             if isinstance(stmt, (ast.For, ast.While, ast.Try, ast.With, ast.Break, ast.Continue, ast.Return)):
                 raise Skip(f"line {stmt.lineno} has a {type(stmt).__name__.lower()} statement")

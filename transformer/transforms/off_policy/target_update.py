@@ -283,8 +283,14 @@ def _check_networks(roles: Roles, uses: NetworkUses, group: Sequence[_Loop]) -> 
 def _late_pass(roles: Roles, loop: ast.For) -> ast.Call | None:
     """A backward pass outside the updates, below a loop over parameters, in the same turn of the training loop."""
     updating = {n for region in roles.phases.regions for s in region.statements for n in walk(s)}
-    passes = (n for n in walk(roles.outermost) if isinstance(n, ast.Call) and calls_method(n, "backward"))
+    calls = (n for n in walk(roles.outermost) if isinstance(n, ast.Call))
+    passes = (n for n in calls if calls_method(n, "backward") or _is_of_autograd(roles.tree, n))
     return next((n for n in passes if n not in updating and n.lineno > (loop.end_lineno or 0)), None)
+
+
+def _is_of_autograd(tree: Tree, call: ast.Call) -> bool:
+    """Whether a call may compute gradients by a function of torch: `torch.autograd.grad(...)`."""
+    return (tree.qualified(call.func) or "").startswith(("torch.autograd.", "torch.func."))
 
 
 def _check_kept(roles: Roles, one: _Loop) -> None:

@@ -996,7 +996,7 @@ class Interpreter:
                 pass  # numbers and strings, apart from what this file stores
             elif is_distribution(thing) and name in torch_api.OF_DISTRIBUTIONS:
                 found.add(self.heap.thing("tensor", node, self._frame.context))
-                found |= self._memory_of(thing) | self._chosen(self.heap.get((thing, INSIDE)), ("made", "unknown"))
+                found |= self._memory_of(thing) | self._chosen(self.heap.get((thing, INSIDE)), ("made",))
             elif thing.kind == "made":
                 found |= {thing, self.heap.thing("method", name=name, of=(thing,))}
                 found |= self._memory_of(thing)
@@ -1863,7 +1863,8 @@ class Interpreter:
         if module == "torch.nn" and last in torch_api.layers() and not spread and "_weight" not in named:
             return self._held_by_result(NOTHING, node, name)  # made only of numbers
         if module.startswith(("torch.nn", "torch.distributions", "torch.optim")):
-            return self._held_by_result(arguments, node, name, changes="init" in module or "utils" in module)
+            may_change = "init" in module or "utils" in module or kind == "functional"  # `F.hardtanh(x, 0, 1, True)`
+            return self._held_by_result(arguments, node, name, changes=may_change)
         return self._held_by_result(arguments, node, name)
 
     def _held_by_result(
