@@ -81,6 +81,8 @@ class Rowwise:
             known = last in SAMPLED
         elif name.startswith("torch."):
             known = last in FUNCTIONS or (last in ALONG and _inner(call, 1, last)) or _joins_columns(call, last)
+        elif isinstance(call.func, ast.Name) and call.func.id == own:
+            return self._effect_of_own("__call__" if "__call__" in self._methods else "forward")
         elif isinstance(call.func, ast.Name):
             known = call.func.id == self._roles.history.sampler or call.func.id == "super"
         elif isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == own:
