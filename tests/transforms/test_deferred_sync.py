@@ -212,6 +212,7 @@ class Meter:
 
 
 """
+WIDTH = "\n        self.width = nn.Parameter(torch.ones(1))"
 NOOPS = [
     NoOp("nothing is read", reading(""), NOTHING, kind="not needed"),
     NoOp(
@@ -298,18 +299,25 @@ NOOPS = [
         STILL,
         at="ema = 0.9",
     ),
-    NoOp(
-        "a distribution's view of a parameter, which the step changes",
-        reading(
-            "bounds = Normal(ratio.detach(), agent.width)\nwidth = bounds.stddev[0].item()",
-            third_party="from torch.distributions import Normal",
-            agent=PARTS["agent"].replace(
-                "super().__init__()", "super().__init__()\n        self.width = nn.Parameter(torch.ones(1))"
+    *(
+        NoOp(
+            f"a distribution's view of a parameter, which the step changes: {made}.{part}",
+            reading(
+                f"bounds = torch.distributions.{made}\nwidth = bounds.{part}[0].item()",
+                agent=PARTS["agent"].replace("super().__init__()", f"super().__init__(){WIDTH}"),
+                report="print(width)",
             ),
-            report="print(width)",
-        ),
-        STILL,
-        at="width = bounds",
+            STILL,
+            at="width = bounds",
+        )
+        for made, part in (
+            ("Normal(ratio.detach(), agent.width)", "stddev"),
+            ("Normal(ratio.detach(), scale=agent.width)", "scale"),
+            ("Normal(agent.width, 1.0)", "mean"),
+            ("Laplace(agent.width, 1.0)", "mode"),
+            ("Bernoulli(logits=agent.width)", "logits"),
+            ("Independent(torch.distributions.Normal(agent.width, 1.0), 0)", "mean"),
+        )
     ),
     *(
         NoOp(

@@ -310,7 +310,7 @@ def print_report(console: Console, results: Sequence[Result], *, verbose: bool =
             what = "not in the new file, so nothing can import it from there: "
             print_line(console, (what, "yellow"), ", ".join(gone))
         for hardware, command in only.commands.items():
-            warms = "  # slower at first: it compiles for half a minute or longer; `bench` tells when that pays"
+            warms = "  # it compiles for half a minute or longer first, so short runs lose time; `bench` tells more"
             costs = warms if hardware == "cpu" and "--compile" in command else ""
             print_line(console, (f"{hardware.upper():<6}", "dim"), (command, "bold"), (costs, "dim"))
         if any(isinstance(s.outcome, Skipped) and s.outcome.reason == ON_CPU for s in only.conversion.steps):

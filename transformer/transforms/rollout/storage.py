@@ -110,7 +110,10 @@ def apply(state: State) -> Rewrite:
     if len(replaced) < 2 and reasons:
         raise Skip("; ".join(_by_reason(reasons)))
     if len(replaced) < 2:
-        raise _without_buffers(roles, "the rollout writes no preallocated torch buffers at its step index")
+        few = (
+            f"only one preallocated torch buffer, {replaced[0].name}," if replaced else "no preallocated torch buffers"
+        )
+        raise _without_buffers(roles, f"the rollout writes {few} at its step index")
     return _rewrite(state, tensors, rollout, replaced, steps, _by_reason(reasons))
 
 
