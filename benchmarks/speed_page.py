@@ -98,8 +98,7 @@ def age() -> str:
                 machine, versions = rows[0]["machine"], rows[0]["versions"]
                 which = f"*{ONE_LINE}* " if what == "one-line" else f"On a {name}: measured "
                 said.append(
-                    f"{which}{machine['time'][:10]}, {machine['processor']}, {machine['cores']} cores, "
-                    f"torch {versions['torch']}"
+                    f"{which}{_days(rows)}, {machine['processor']}, {machine['cores']} cores, torch {versions['torch']}"
                 )
             if rows and what == "one-line":
                 said[-1] += (
@@ -169,20 +168,27 @@ def page() -> str:
         if not measured["rows"]:
             parts.append(f"{NOT_YET.capitalize()}. {_WITHOUT_GPU if device == 'gpu' else ''}".strip() + "\n")
             continue
-        parts.append(_machine(next(iter(measured["rows"].values())), measured["minutes"]))
+        parts.append(_machine(list(measured["rows"].values()), measured["minutes"]))
         parts += [_row(row, device, measured["rows"].get(row.key)) for row in ROWS if device in row.goals]
     parts.append(_MENDED)
     parts.append("\n".join(_mends()) + "\n")
     return "\n".join(parts)
 
 
-def _machine(benchmark: dict[str, Any], minutes: float) -> str:
+def _days(rows: list[dict[str, Any]]) -> str:
+    """The day on which rows were measured, or the first and the last."""
+    days = sorted({row["machine"]["time"][:10] for row in rows})
+    return " to ".join(dict.fromkeys((days[0], days[-1])))
+
+
+def _machine(rows: list[dict[str, Any]], minutes: float) -> str:
+    benchmark = rows[0]
     machine = benchmark["machine"]
     versions = ", ".join(f"{name} {version}" for name, version in benchmark["versions"].items())
     device = f"{benchmark['cuda']}; " if benchmark["cuda"] else ""
     return (
         f"{device}{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB, {machine['system']}; "
-        f"{versions}; {machine['time'][:10]}. All of it took {minutes:.0f} minutes.\n"
+        f"{versions}; {_days(rows)}. All of it took {minutes:.0f} minutes.\n"
     )
 
 
