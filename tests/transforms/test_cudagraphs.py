@@ -11,7 +11,10 @@ from test_compile import CHECKED, CHECKS, compiled
 
 from transformer import Applied, Skipped, convert
 
-IMPORT = {"third_party": "from tensordict.nn import CudaGraphModule"}
+NEEDS_CUDA = """
+if args.cudagraphs and device.type != "cuda":
+    raise SystemExit(f"--cudagraphs needs a CUDA device, not {device}")"""
+IMPORT = {"third_party": "from tensordict.nn import CudaGraphModule", "setup": PARTS["setup"] + NEEDS_CUDA}
 
 
 def captured(*lines: str, checks: str = CHECKS) -> str:
@@ -19,8 +22,6 @@ def captured(*lines: str, checks: str = CHECKS) -> str:
     return """\
 
 if args.cudagraphs:
-    if device.type != "cuda":
-        raise SystemExit(f"--cudagraphs needs a CUDA device, not {device}")
 """ + "".join([checks, *(f"    {line}\n" for line in lines)])
 
 
@@ -141,7 +142,7 @@ for epoch in range(args.update_epochs):
             "args.batch_size % (args.batch_size // 4) == 0",
         ),
         ("per = len(b_obs) // 4\n" + PER, None),
-        (drawn("torch.randperm(args.batch_size).chunk(7)"), "args.batch_size % 7 == 0"),
+        (drawn("torch.randperm(args.batch_size, device=device).chunk(7)"), "args.batch_size % 7 == 0"),
         (drawn("perm.chunk(args.num_minibatches)"), "args.batch_size % args.num_minibatches == 0"),
         (drawn("perm.split(args.minibatch_size)"), "args.batch_size % args.minibatch_size == 0"),
         (drawn("perm.chunk(n)", "n = 3\n"), "args.batch_size % 3 == 0"),
@@ -482,3 +483,15 @@ def test_a_script_of_the_cpu_alone_gets_no_graphs() -> None:
     source = script({"setup": 'device = torch.device("cpu")'})
     (outcome,) = (s.outcome for s in convert(source).steps if s.transform.name == "cudagraphs")
     assert isinstance(outcome, Skipped) and outcome.reason == "the script names no device but the CPU"
+
+
+@pytest.mark.parametrize(
+    ("setup", "above"),
+    [
+        (PARTS["setup"], True),
+        ("if args.seed:\n    device = torch.device('cuda')\nelse:\n    device = torch.device('cpu')", False),
+    ],
+)
+def test_the_device_is_checked_before_the_script_opens_files(setup: str, above: bool) -> None:
+    source = convert(script({"setup": f"{setup}\nlog = open(os.devnull, 'w')", "stdlib": "import os"})).source
+    assert (source.index("needs a CUDA device") < source.index("log = open")) is above

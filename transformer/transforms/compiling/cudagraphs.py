@@ -111,13 +111,17 @@ def apply(state: State) -> Rewrite:
             edits.replace(stmt, roles.tree.splice(stmt, [(compiled, f"({facts.flags['compile']} or {flag})")]))
     act = facts.act if facts.policy in captured else None  # under --compile, steps call `act` instead of the policy
     apart = {update and update.name, act and facts.policy}
+    device = roles.device if facts.asked.target == "any" else None
+    made = _made_above(roles, flag) if device is not None else None
+    if made is not None:  # before the script opens files
+        edits.after(made, render("needs_cuda", flag=flag, device=device, device_type=roles.device_type))
     edits.before(
         roles.outermost,
         render(
             "cudagraphs",
             flag=flag,
             checked=not facts.unchecked,
-            device=roles.device if facts.asked.target == "any" else None,
+            device=device if made is None else None,
             device_type=roles.device_type,
             act=act,
             policy=facts.policy,
@@ -210,6 +214,15 @@ def _obstacles(roles: Roles, even: str | None) -> dict[str, str | None]:
         why = checks or _against_region(roles, facts.functions[name], captured)
         found[name] = why or capture.obstacle(roles.tree.definition(name))
     return found
+
+
+def _made_above(roles: Roles, flag: str) -> ast.stmt | None:
+    """The statement that makes the device, if it is the only one, above the training loop, and may read the flag."""
+    made = [stmt for stmt, _ in roles.assignments(roles.device or "")]
+    read = [stmt for stmt, _ in roles.assignments(flag.partition(".")[0])]
+    if len(made) != 1 or made[0] not in roles.setup or not all(s in roles.setup for s in read):
+        return None
+    return made[0] if all(roles.setup.index(s) < roles.setup.index(made[0]) for s in read) else None
 
 
 def _with_gradients(roles: Roles, name: str) -> str | None:
