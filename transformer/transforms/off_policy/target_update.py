@@ -77,7 +77,7 @@ INFO = TransformInfo(
 )
 
 
-ITSELF = module_methods(gives="itself", sets=("mode", "place", "learning"))
+SAME_PARAMETERS = module_methods(gives="itself", sets=("mode", "place", "learning"))
 """Methods that return the network with the same parameters."""
 
 
@@ -248,9 +248,8 @@ def _check_networks(roles: Roles, uses: NetworkUses, group: Sequence[_Loop]) -> 
             _check_kept(roles, one)
             continue
         made = [list(roles.assignments(name)) for name in (one.target, one.network)]
-        if any(
-            isinstance(loop, ast.For) and one.target in names_in([loop.target]) for loop in _around(roles, one.stmt)
-        ):
+        loops = (outer for outer in _around(roles, one.stmt) if isinstance(outer, ast.For))
+        if any(one.target in names_in([outer.target]) for outer in loops):
             raise Skip("it is in a loop over pairs of networks: write one loop for each pair")
         if any(len(values) != 1 for values in made):
             raise Skip(f"{one.target} or {one.network} is not made exactly once, above the training loop")
@@ -322,7 +321,7 @@ def _check_kept(roles: Roles, one: _Loop) -> None:
 
 def _copies(tree: Tree, made: ast.expr, network: str) -> bool:
     """Whether an expression is a deep copy of a network, as written, perhaps frozen, moved or in another mode."""
-    made = without_methods(made, ITSELF)
+    made = without_methods(made, SAME_PARAMETERS)
     return tree.calls(made, "copy.deepcopy") and unparse(made).endswith(f"deepcopy({network})")
 
 

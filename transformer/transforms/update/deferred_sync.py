@@ -213,9 +213,8 @@ class Deferral:
         if not definitions or not all(isinstance(v, ast.List) and not v.elts for _, v in definitions):
             return f"{name} is not only made as an empty list, `{name} = []`"
         world = self.state.roles.get(World)
-        if (
-            held := next(filter(None, (world.other_names(world.of(v), name) for _, v in definitions)), None)
-        ) is not None:
+        others = (world.other_names(world.of(value), name) for _, value in definitions)
+        if (held := next(filter(None, others), None)) is not None:
             return f"{name} may have another name (line {held.lineno}): read the list itself, below the minibatches"
         growing = list[ast.expr]()
         known: set[ast.stmt] = {stmt for stmt, _ in definitions}
