@@ -80,9 +80,9 @@ def read_at_error(tree: Tree, scope: Scope) -> Names:
 def is_used_up(tree: Tree, made: ast.expr) -> bool:
     """Whether the expression or loop around a generator (or a map() or similar over one) exhausts it."""
     parent = tree.parents[made]
+    if _is_used_up_by_call(tree, made):
+        return True
     if isinstance(parent, ast.Call) and made in parent.args:
-        if tree.names.builtin(parent.func) in CONSUMERS or _joins(parent):
-            return True
         return tree.names.builtin(parent.func) in LAZY and is_used_up(tree, parent)
     if isinstance(parent, ast.comprehension):
         outer = tree.parents[parent]
@@ -90,6 +90,34 @@ def is_used_up(tree: Tree, made: ast.expr) -> bool:
     if isinstance(parent, ast.Assign):
         return all(isinstance(t, (ast.Tuple, ast.List)) for t in parent.targets)
     return isinstance(parent, ast.Starred) or (isinstance(parent, ast.For) and parent.iter is made)
+
+
+def _is_used_up_by_call(tree: Tree, made: ast.expr) -> bool:
+    """Whether a call exhausts a generator where it stands: of a builtin such as sum(), or of a text's join()."""
+    call = tree.parents[made]
+    if not isinstance(call, ast.Call) or made not in call.args:
+        return False
+    return tree.names.builtin(call.func) in CONSUMERS or _joins(call)
+
+
+def runs_elsewhere(tree: Tree, node: ast.AST, scope: Scope) -> bool:
+    """Whether a node runs in another function than `scope`, or later than where it stands.
+
+    That is in a lambda, or in a generator expression that no call exhausts at once.
+    """
+    below = inner = node
+    for outer in tree.ancestors(node):
+        if outer is scope:
+            return False
+        if isinstance(outer, (ast.FunctionDef, ast.AsyncFunctionDef)) and below in outer.body:
+            return True
+        if isinstance(outer, ast.Lambda) and below is outer.body:
+            return True
+        if isinstance(outer, ast.GeneratorExp) and inner is not outer.generators[0].iter:  # this runs where it is made
+            if not (_is_used_up_by_call(tree, outer) or isinstance(tree.parents[outer], ast.Starred)):
+                return True
+        below, inner = outer, below
+    return True
 
 
 def _is_done(tree: Tree, node: Nested | ast.GeneratorExp, block: Sequence[ast.stmt], carried: Collection[str]) -> bool:

@@ -208,8 +208,6 @@ READS = frozenset(name for kind in ("list", "dict") for name in method_names(kin
 """Methods of lists and dicts that change nothing; they may return elements."""
 COMPUTES = builtin_names(acts=False, calls=("", "key")) - builtin_names(makes="access")
 """Builtin functions that only compute."""
-CONSUMES = builtin_names(takes=True) - builtin_names(makes="iterator")
-"""Builtins that run a generator that they are given at once, so that nothing is left for later."""
 SAME = COMPUTES - builtin_names(varies=True) - builtin_names(makes=("container", "mapping", "iterator", "access"))
 """Builtins in COMPUTES with immutable results that are the same for equal arguments in every run and process."""
 CONVERTS = builtin_names(converts=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from transformer.dataflow.access import access
 from transformer.dataflow.bindings import is_same_variable
+from transformer.dataflow.closures import runs_elsewhere
 from transformer.dataflow.name_lookups import is_vars_of_options
 from transformer.facts.lookups import EVERYTHING, lookups
 from transformer.facts.python import SHOWS, TAKES_VALUES
@@ -236,7 +237,7 @@ class RateUses:
         # A binding in one of these blocks may not replace an earlier value, because the block may end before it
         left = any(isinstance(a, (ast.With, ast.Try)) for n in same if n not in own for a in tree.ancestors(n))
         if bound is not None and not left:
-            own = [n for n in own if tree.is_elsewhere(n, scope) or bound in before(name, tree.statement(n))]
+            own = [n for n in own if runs_elsewhere(tree, n, scope) or bound in before(name, tree.statement(n))]
         return all(tree.calls(tree.parents[n], "torch.save") for n in own)
 
     def _groups(self, node: ast.Attribute, parent: ast.AST) -> None:

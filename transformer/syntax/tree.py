@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, TypeAlias, TypeVar
 
-from transformer.facts.python import CONSUMES
 from transformer.syntax.names import Names
 from transformer.syntax.query import (
     children,
@@ -138,33 +137,6 @@ class Tree:
             if isinstance(outer, (ast.Module, ast.FunctionDef)):
                 return outer
         return self.root
-
-    def is_elsewhere(self, node: ast.AST, scope: Scope) -> bool:
-        """Whether a node runs in another function than `scope`, or later than where it stands.
-
-        That is in a lambda, or in a generator expression that no call such as `sum(...)` runs at once.
-        """
-        below = inner = node
-        for outer in self.ancestors(node):
-            if outer is scope:
-                return False
-            if isinstance(outer, (ast.FunctionDef, ast.AsyncFunctionDef)) and below in outer.body:
-                return True
-            if isinstance(outer, ast.Lambda) and below is outer.body:
-                return True
-            if isinstance(outer, ast.GeneratorExp) and not self._runs_at_once(outer):
-                if inner is not outer.generators[0].iter:  # only this runs where the generator is made
-                    return True
-            below, inner = outer, below
-        return True
-
-    def _runs_at_once(self, generator: ast.GeneratorExp) -> bool:
-        """Whether a call runs a generator expression where it stands: a builtin, a text's `join`, or `f(*...)`."""
-        call = self.parents[generator]
-        if not isinstance(call, ast.Call) or generator not in call.args:
-            return isinstance(call, ast.Starred)
-        joins = isinstance(call.func, ast.Attribute) and call.func.attr == "join"
-        return joins or self.names.builtin(call.func) in CONSUMES
 
     def loops_around(self, node: ast.AST) -> list[Loop]:
         """The loops around `node` in its own scope, innermost first."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from transformer.dataflow.access import access
+from transformer.dataflow.closures import runs_elsewhere
 from transformer.dataflow.liveness import Liveness
 from transformer.facts.python import CONVERTS
 from transformer.facts.torch_api import OF, methods, names
@@ -261,7 +262,7 @@ class Hoist:
         if results := self.bound & live:
             raise Skip(f"{min(results)} of its last iteration is read after it")
         for node in (n for n in self.tree.of(ast.Name) if n.id in self.bound):
-            if self.tree.is_elsewhere(node, self.scope) and self.roles.is_ours(node, self.scope):
+            if runs_elsewhere(self.tree, node, self.scope) and self.roles.is_ours(node, self.scope):
                 raise Skip(f"line {node.lineno} uses {node.id} in a function")
         for stmt in statements(self.loop.body):
             if isinstance(stmt, (ast.For, ast.While, ast.Try, ast.With, ast.Break, ast.Continue, ast.Return)):

@@ -22,7 +22,7 @@ from transformer.transforms.compiling.capturable import make_capturable
 from transformer.transforms.compiling.flags import add_flag
 from transformer.values.arrays import computes_with_arrays
 from transformer.values.device.graph_capture import Capture
-from transformer.values.device.waits import is_host
+from transformer.values.device.waits import is_host, makes_on_host
 from transformer.values.effects.objects import UNKNOWN
 from transformer.values.effects.world import World
 from transformer.values.minibatch_sizes import Unshown, evenness
@@ -112,17 +112,17 @@ def apply(state: State) -> Rewrite:
     act = facts.act if facts.policy in captured else None  # under --compile, steps call `act` instead of the policy
     apart = {update and update.name, act and facts.policy}
     device = roles.device if facts.asked.target == "any" else None
-    made = _made_above(roles, flag) if device is not None else None
+    check = render("needs_cuda", flag=flag, device=device, device_type=roles.device_type) if device is not None else ""
+    made = _made_above(roles, flag) if check else None
     if made is not None:  # before the script opens files
-        edits.after(made, render("needs_cuda", flag=flag, device=device, device_type=roles.device_type))
+        edits.after(made, check)
     edits.before(
         roles.outermost,
-        render(
+        ("" if made is not None else check)
+        + render(
             "cudagraphs",
             flag=flag,
             checked=not facts.unchecked,
-            device=device if made is None else None,
-            device_type=roles.device_type,
             act=act,
             policy=facts.policy,
             compile=facts.flags["compile"],
@@ -311,8 +311,7 @@ def _on_host(roles: Roles, value: ast.expr, stmt: ast.stmt, depth: int = 8) -> a
     if not isinstance(value, ast.Call):
         return None
     if roles.tree.qualified(value.func) is not None:
-        placed = any(k.arg == "device" for k in value.keywords)
-        return value if roles.tree.calls(value, *MADE) and not placed else None
+        return value if makes_on_host(roles.tree, value, MADE) else None
     moved = not calls_method(value) or value.func.attr in ("to", "cuda")
     return None if moved else _on_host(roles, value.func.value, stmt, depth)  # type: ignore[attr-defined]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from transformer.dataflow.access import access
+from transformer.dataflow.closures import runs_elsewhere
 from transformer.facts.torch_api import names
 from transformer.recognition.roles import Roles
 from transformer.state import State
@@ -105,7 +106,7 @@ def _rewrite(roles: Roles, edits: Edits, name: str) -> None:
     for node in tree.nodes:
         if not isinstance(node, ast.Name) or node.id != name or not isinstance(node.ctx, ast.Load):
             continue
-        if tree.is_elsewhere(node, roles.scope):
+        if runs_elsewhere(tree, node, roles.scope):
             if roles.is_ours(node):
                 raise Skip(f"line {node.lineno} reads {name} in a function")
             continue

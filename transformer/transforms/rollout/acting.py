@@ -6,6 +6,7 @@ import ast
 import re
 
 from transformer.dataflow.access import access
+from transformer.dataflow.closures import runs_elsewhere
 from transformer.dataflow.own_compiling import own_compiling
 from transformer.facts.libraries import library_does, role
 from transformer.facts.torch_api import NO_GRAPH, names
@@ -132,7 +133,7 @@ def _leaves_numbers(roles: Roles, stmt: ast.Assign, depth: int) -> bool:
             continue
         if not roles.is_ours(node):
             continue
-        if tree.is_elsewhere(node, roles.scope):
+        if runs_elsewhere(tree, node, roles.scope):
             return False
         where = tree.statement(node)
         if stmt not in roles.reaching(roles.scope).before(node.id, where):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 import libcst as cst
 
 from transformer.dataflow.access import access, scope_access
+from transformer.dataflow.closures import runs_elsewhere
 from transformer.dataflow.grad_mode import without_gradients
 from transformer.dataflow.name_lookups import fresh_member
 from transformer.facts.torch_api import DRAWN, NO_GRAD, NO_GRAPH, OF, OF_HOST, ON_HOST
@@ -448,7 +449,7 @@ def _is_reached(roles: Roles, part: _Part, name: ast.Name) -> bool:
     scope = part.place.scope
     if not isinstance(name.ctx, ast.Load) or not roles.is_ours(name, scope):
         return False
-    if roles.tree.is_elsewhere(name, scope):
+    if runs_elsewhere(roles.tree, name, scope):
         return True
     bindings = roles.reaching(scope).before(name.id, roles.tree.statement(name))
     return any(stmt in part.moved for stmt in bindings)

@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass, replace
 
 from transformer.dataflow.access import NONE, access
+from transformer.dataflow.closures import runs_elsewhere
 from transformer.dataflow.liveness import Liveness
 from transformer.facts.torch_api import DISTRIBUTIONS, NO_GRAD, names, others, sets_computing
 from transformer.recognition.roles import Roles
@@ -220,7 +221,7 @@ def _is_bound_or_read_elsewhere(roles: Roles, rollout: ast.For, name: str) -> bo
     tree = roles.tree
     same = [n for n in tree.of(ast.Name) if n.id == name and roles.is_ours(n)]
     bound = [n for n in same if not isinstance(n.ctx, ast.Load) and rollout in tree.ancestors(n)]
-    inner = (n for n in same if tree.is_elsewhere(n, roles.scope))
+    inner = (n for n in same if runs_elsewhere(tree, n, roles.scope))
     return len(bound) > 1 or any(inner)
 
 

@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass
 
 from transformer.dataflow.access import access
+from transformer.dataflow.closures import runs_elsewhere
 from transformer.facts.torch_api import functions
 from transformer.recognition.roles import Roles
 from transformer.state import State
@@ -184,7 +185,7 @@ def _carried(roles: Roles, tensors: Tensors, rollout: ast.For, value: ast.expr) 
     for node in tree.of(ast.Name):
         if node.id != name or node in inside or isinstance(node.ctx, ast.Store):
             continue
-        if tree.is_elsewhere(node, roles.scope) and roles.is_ours(node):
+        if runs_elsewhere(tree, node, roles.scope) and roles.is_ours(node):
             return None  # a function may read it during the rollout
         if rollout not in tree.ancestors(node):
             continue

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from transformer.dataflow.access import access
+from transformer.dataflow.closures import runs_elsewhere
 from transformer.recognition.buffers import sets_default
 from transformer.recognition.roles import Roles
 from transformer.state import State
@@ -171,7 +172,7 @@ def _check_reads(roles: Roles, tensors: Tensors, rollout: ast.For, name: str, in
     for node in tree.of(ast.Name):
         if node.id != name or node in inside or isinstance(node.ctx, ast.Store):
             continue
-        if tree.is_elsewhere(node, roles.scope):
+        if runs_elsewhere(tree, node, roles.scope):
             if roles.is_ours(node):
                 raise Skip(f"a function reads {name} on line {node.lineno}")
             continue

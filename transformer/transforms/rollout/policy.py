@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from transformer.dataflow.access import access
+from transformer.dataflow.closures import runs_elsewhere
 from transformer.dataflow.grad_mode import without_gradients
 from transformer.recognition.attribute_setting import attribute_set
 from transformer.recognition.roles import Roles
@@ -178,7 +179,7 @@ def _reaches(roles: Roles, stmt: ast.stmt, name: str, wanted: Mapping[str, Seque
     scope = roles.scope
     writes = name not in access(stmt).binds
     return any(
-        writes or roles.tree.is_elsewhere(use, scope) or stmt in roles.reaching(scope).before(name, use)
+        writes or runs_elsewhere(roles.tree, use, scope) or stmt in roles.reaching(scope).before(name, use)
         for use in wanted.get(name, ())
     )
 

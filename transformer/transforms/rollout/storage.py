@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from transformer.dataflow.access import access
+from transformer.dataflow.closures import runs_elsewhere
 from transformer.facts.torch_api import FLOAT32, OF, dtypes, methods, names, tells_values
 from transformer.recognition.buffers import (
     ALLOCATIONS,
@@ -225,7 +226,7 @@ def _obstacle(
         asked = tree.parents[use]
         if isinstance(asked, ast.Attribute) and asked.value is use and not tells_values(asked.attr):
             return f"line {use.lineno} reads its {asked.attr}, which may identify its memory"
-        if tree.is_elsewhere(use, roles.scope) or any(isinstance(n, ast.ClassDef) for n in where):
+        if runs_elsewhere(tree, use, roles.scope) or any(isinstance(n, ast.ClassDef) for n in where):
             return f"a function reads it on line {use.lineno}"
         if _read_back(roles, rollout, buffer, use):
             continue

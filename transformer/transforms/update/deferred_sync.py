@@ -7,6 +7,7 @@ from functools import cached_property
 from itertools import takewhile
 
 from transformer.dataflow.access import access
+from transformer.dataflow.closures import runs_elsewhere
 from transformer.dataflow.grad_mode import without_gradients
 from transformer.facts.libraries import REPORTS, library_does
 from transformer.facts.python import HARMLESS
@@ -435,7 +436,7 @@ class Deferral:
         for node in self.tree.of(ast.Name):
             if node.id != name or not isinstance(node.ctx, ast.Load):
                 continue
-            if self.tree.is_elsewhere(node, self.state.roles.scope):
+            if runs_elsewhere(self.tree, node, self.state.roles.scope):
                 if self.state.roles.is_ours(node):
                     return False
                 continue

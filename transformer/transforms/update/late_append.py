@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from transformer.dataflow.closures import runs_elsewhere
 from transformer.dataflow.grad_mode import without_gradients
 from transformer.facts.torch_api import NO_GRAPH, REDUCES
 from transformer.recognition.roles import Roles
@@ -142,7 +143,7 @@ def _obstacle(roles: Roles, region: list[ast.stmt], name: str, places: list[ast.
     for node in tree.of(ast.Name):
         if node.id != name or node in places or not roles.is_ours(node):
             continue
-        if tree.is_elsewhere(node, roles.scope):
+        if runs_elsewhere(tree, node, roles.scope):
             return f"line {node.lineno} uses it in a function"
         if node in computing:
             return f"{grows}, and line {node.lineno} uses it there"

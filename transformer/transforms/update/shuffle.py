@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from transformer.dataflow.access import access
 from transformer.dataflow.bindings import variables
+from transformer.dataflow.closures import runs_elsewhere
 from transformer.dataflow.variables import COMPREHENSIONS
 from transformer.facts.torch_api import DRAWING, draws
 from transformer.recognition.before_training import runs_before_training
@@ -174,7 +175,7 @@ def _replace_sampler(roles: Roles, loop: ast.For, edits: Edits) -> None:
     tensors, name = roles.get(Tensors), loop.target.id
     for node in tree.nodes:
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) and roles.is_ours(node):
-            ours = tree.is_elsewhere(node, roles.scope) or loop in tensors.bindings(name, tree.statement(node))
+            ours = runs_elsewhere(tree, node, roles.scope) or loop in tensors.bindings(name, tree.statement(node))
             if ours and not _is_index(roles, node):
                 raise Skip(f"line {node.lineno} uses {name} for more than indexing a tensor")
     device = f", device={roles.device}" if roles.device else ""
@@ -404,7 +405,7 @@ def _check_uses(roles: Roles, found: Pattern) -> list[ast.Call]:
             continue
         if isinstance(variables(tree).owner_of(node), COMPREHENSIONS):
             continue
-        if not tree.is_elsewhere(node, roles.scope):
+        if not runs_elsewhere(tree, node, roles.scope):
             if not makers & set(tensors.bindings(node.id, tree.statement(node))):
                 continue  # another variable of the same name
             if node.id == found.minibatch:
@@ -479,7 +480,7 @@ def _grid(roles: Roles, tensors: Tensors, node: ast.Name) -> ast.Call | None:
         return None
     for use in tree.nodes:
         if isinstance(use, ast.Name) and use.id == stmt.targets[0].id and isinstance(use.ctx, ast.Load):
-            if tree.is_elsewhere(use, roles.scope):
+            if runs_elsewhere(tree, use, roles.scope):
                 if roles.is_ours(use):
                     return None
             elif stmt in tensors.bindings(use.id, tree.statement(use)) and not _is_index(roles, use):

@@ -64,9 +64,9 @@ def of_torch(tree: Tree, call: ast.Call, name: str) -> str | None:
     return None
 
 
-def makes_on_host(tree: Tree, value: ast.expr) -> bool:
-    """Whether an expression makes a tensor from host numbers, such as indices, and leaves it on the host."""
-    if not isinstance(value, ast.Call) or not tree.calls(value, *OF_HOST, "torch.arange"):
+def makes_on_host(tree: Tree, value: ast.expr, functions: Collection[str] = (*OF_HOST, "torch.arange")) -> bool:
+    """Whether an expression makes a tensor by one of these functions, and leaves it on the host."""
+    if not isinstance(value, ast.Call) or not tree.calls(value, *functions):
         return False
     return not any(k.arg == "device" for k in value.keywords)
 

@@ -6,6 +6,7 @@ import ast
 
 import pytest
 
+from transformer.dataflow.closures import runs_elsewhere
 from transformer.syntax.tree import Tree
 
 
@@ -38,12 +39,12 @@ from transformer.syntax.tree import Tree
 def test_at_the_top_of_the_file(code: str, elsewhere: bool) -> None:
     tree = Tree(code)
     (node,) = (n for n in tree.of(ast.Name) if n.id == "x")
-    assert tree.is_elsewhere(node, tree.root) is elsewhere
+    assert runs_elsewhere(tree, node, tree.root) is elsewhere
 
 
 @pytest.mark.parametrize(("code", "elsewhere"), [("x", False), ("lambda: x", True), ("(x for _ in c)", True)])
 def test_in_a_function(code: str, elsewhere: bool) -> None:
     tree = Tree(f"def main():\n    print({code})\n")
     (node,) = (n for n in tree.of(ast.Name) if n.id == "x")
-    assert tree.is_elsewhere(node, tree.definition("main")) is elsewhere
-    assert tree.is_elsewhere(node, tree.root)
+    assert runs_elsewhere(tree, node, tree.definition("main")) is elsewhere
+    assert runs_elsewhere(tree, node, tree.root)
