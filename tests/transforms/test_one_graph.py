@@ -750,7 +750,21 @@ def of_an_object(changes: dict[str, str]) -> tuple[Applied | Skipped, str]:
 def test_an_objects_optimizer() -> None:
     outcome, source = of_an_object({})
     assert isinstance(outcome, Applied), outcome
-    assert "        zero_grad, backward, optimizer_step = traceable(self.optimizer)\n" in source
+    assert "            zero_grad, backward, optimizer_step = traceable(self.optimizer)\n" in source
+    assert "trained()" not in source  # nothing freezes parameters, so they are listed once
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"class PPO:\n": "import schedules\n\n\nclass PPO:\n", ADAM: f"{ADAM}        schedules.watch(self.policy)\n"},
+        {"class PPO:\n": "import schedules\n\n\nclass PPO:\n", ADAM: f"        schedules.keep(self)\n{ADAM}"},
+    ],
+    ids=["the network is given away", "the object is given away"],
+)
+def test_an_objects_parameters_that_other_code_may_freeze(changes: dict[str, str]) -> None:
+    outcome, source = of_an_object(changes)
+    assert isinstance(outcome, Applied), outcome
     assert "            parameters = trained()\n" in source
 
 

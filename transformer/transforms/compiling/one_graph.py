@@ -169,9 +169,9 @@ def _traceable(state: State) -> Rewrite:
     added = any(one.added for one in passes)
     late, alone = _clears_late(passes), len(roles.optimizers) > 1 and roles.kind == "off-policy" and not added
     branching = _branches(roles, passes)
-    live = bool(roles.history.restructured)
-    if live and (late or any(clipped) or added):
+    if roles.history.restructured and (late or any(clipped) or added):
         raise Skip(next(iter(roles.history.restructured.values())))
+    live = bool(roles.history.restructured) and (bool(switches) or _may_be_frozen(roles, passes))
     plain = all(len(found) == 1 and found[0].is_plain for found in by_update.values())
     plain = plain and not (any(clipped) or late or branching or live)
     if shared and not plain:
@@ -706,6 +706,13 @@ def _ends_below(roles: Roles, update: ast.FunctionDef, passes: Sequence[_Pass]) 
 def _switches(roles: Roles, updates: Sequence[ast.FunctionDef]) -> dict[ast.stmt, ast.FunctionDef | None]:
     """The statements that harmlessly freeze networks while others are trained; only for networks of objects."""
     return frozen.harmless_switches(roles, updates) if roles.history.restructured else {}
+
+
+def _may_be_frozen(roles: Roles, passes: Sequence[_Pass]) -> bool:
+    """Whether code that is not known may freeze what the optimizers train; code of the script was checked before."""
+    world = roles.get(World)
+    made = [one for found in passes for name in found.optimizers for one in kept_optimizers.making(roles, name)]
+    return not all(world.is_known(world.reach(world.of(one.call))) for one in made)
 
 
 def _check_optimizer(
