@@ -1163,6 +1163,8 @@ class Interpreter:
                 return NOTHING
             if callee.name.startswith("torch.nn."):
                 return self._call_layer(callee, arguments, node)
+            if callee.name in python.decorators(calls=True) and (decorated := _callable(arguments)):
+                return decorated  # `torch.no_grad()(f)`
             return self._held_by_result(arguments, node, callee.name, keepers=[callee])
         if callee.kind in (*MEMORY, *python.CONTAINERS, "options"):
             return NOTHING  # not callable: the expression is something else when it is called
@@ -1630,6 +1632,9 @@ class Interpreter:
         self, name: str, given: list[Things], named: dict[str, Things], node: ast.AST, spread: Things
     ) -> Things:
         arguments = NOTHING.union(*given, *named.values(), spread)
+        if name.endswith(".__get__") and given and is_class(name.removesuffix(".__get__").rpartition(".")[0]):
+            method = name.removesuffix(".__get__").rpartition(".")[2]
+            return frozenset(self.heap.thing("method", name=method, of=(t,)) for t in given[0])
         if name.startswith("builtins."):
             return self._call_builtin(name.removeprefix("builtins."), given, named, node, spread)
         role = libraries.role(name)
@@ -1656,6 +1661,8 @@ class Interpreter:
         if role == "tensors":
             found = self._call_of_tensors(name, given, named, node, spread)
             return found | self._call_by_class(name, given, named, node, spread)
+        if name == "inspect.unwrap":
+            return arguments
         if name in ("copy.deepcopy",):
             return self._deep_copy(arguments, node)
         if name == "copy.copy":
@@ -1752,8 +1759,10 @@ class Interpreter:
         if name == "vars" and len(given) == 1:
             return self._load_attribute(given[0], NAMESPACE, node)
         if name == "type" and len(given) == 1:
-            return frozenset(t.of[0] for t in given[0] if t.kind == "instance") | frozenset(
-                t for t in given[0] if t.kind == "unknown"
+            made = (t.name for t in given[0] if t.kind == "made" and is_class(t.name))
+            return frozenset(
+                [t.of[0] if t.kind == "instance" else t for t in given[0] if t.kind in ("instance", "unknown")]
+                + [self.heap.thing("library", name=name) for name in made]
             )
         if name in ("print", "str", "repr", "format", "len", "bool", "int", "float"):
             self._special(arguments, (*python.SHOWN_BY, "__len__", "__bool__", "__int__", "__float__"), [], node)
@@ -1852,8 +1861,7 @@ class Interpreter:
         if module == "torch" and last in torch_api.others("asks"):
             return NOTHING
         if module.startswith("torch") and name in python.decorators():
-            functions = [t for t in arguments if t.kind in ("function", "bound", "instance")]
-            return frozenset(functions) or frozenset([self.heap.thing("made", node, self._frame.context, name)])
+            return _callable(arguments) or frozenset([self.heap.thing("made", node, self._frame.context, name)])
         if name in torch_api.of_parameters(of="gradients"):
             self._changes(arguments, node, deep=True, what=VALUES)
             return self._held_by_result(arguments, node, name, changes=False)
@@ -1987,6 +1995,11 @@ _STEPPING = torch_api.of_optimizers("stepping")
 _DEEPEST = 7
 """The maximum number of dots in a library's names."""
 _EMPTY = frozenset("builtins.list builtins.dict builtins.set collections.deque builtins.int builtins.float".split())
+
+
+def _callable(things: Things) -> Things:
+    """Those that a decorator may have been given."""
+    return frozenset(t for t in things if t.kind in ("function", "bound", "instance", "method", "library"))
 
 
 def _is_transparent(name: str) -> bool:
