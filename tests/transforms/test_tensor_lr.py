@@ -107,6 +107,16 @@ REWRITES = [
         ("a checkpoint's rates become tensors",),
     ),
     Rewrite(
+        "a state that is saved",
+        {"report": f"{PARTS['report']}\ntorch.save(optimizer.state_dict(), 'optimizer.pt')"},
+        {
+            **ADAM,
+            **FILLED,
+            "report": f"{READ['report']}\ntorch.save(optimizer.state_dict(), 'optimizer.pt')",
+        },
+        ("saves are tensors, not floats",),
+    ),
+    Rewrite(
         "a state that is loaded if it is there",
         {"before_loop": f"if args.seed > 1:\n    {LOAD}"},
         {**ADAM, **FILLED, **READ, "before_loop": f"if args.seed > 1:\n    {LOAD}{LOADED.rstrip()}"},

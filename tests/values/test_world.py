@@ -689,3 +689,47 @@ def test_an_operator_on_what_may_be_an_array(expression: str, is_tensor: bool) -
     tree = Tree(EITHER.format(flag="input()", expression=expression))
     world = World(Roles(tree, History(original=tree.code)))
     assert world.is_tensor("result") is is_tensor
+
+
+STEPPED = """\
+import functools
+import inspect
+import outside
+import torch
+from torch import nn
+
+net = nn.Linear(2, 2)
+optimizer = torch.optim.Adam(net.parameters(), lr=0.1)
+
+
+def update():
+    {line}
+
+
+update()
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "known"),
+    {
+        "torch.no_grad()(inspect.unwrap(type(optimizer).step)).__get__(optimizer)()": True,
+        "inspect.unwrap(type(optimizer).step)(optimizer)": True,
+        "type(optimizer).step(optimizer)": True,
+        "torch.no_grad()(optimizer.step)()": True,
+        "torch.enable_grad()(lambda: optimizer.step())()": True,
+        "torch.no_grad()(outside.step)(optimizer)": False,
+        "torch.no_grad()(lambda: outside.step(optimizer))()": False,
+        "inspect.unwrap(outside.step)(optimizer)": False,
+        "type(outside.optimizer).step(optimizer)": False,
+        "outside.step.__get__(optimizer)()": False,
+        "functools.partial(outside.step, optimizer)()": False,
+    }.items(),
+)
+def test_a_step_without_its_wrappers(line: str, known: bool) -> None:
+    tree = Tree(STEPPED.format(line=line))
+    world = World(Roles(tree, History()))
+    (update,) = tree.of(ast.FunctionDef)
+    assert (world.functions_run(update) is not None) is known
+    changed = {thing for _, _, thing in world.changed()}
+    assert not known or changed & world.reach(world.named("net"))

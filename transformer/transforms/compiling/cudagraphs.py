@@ -20,7 +20,6 @@ from transformer.syntax.tree import Tree
 from transformer.transforms.base import BOTH, ON_CPU, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.compiling.capturable import make_capturable
 from transformer.transforms.compiling.flags import add_flag
-from transformer.transforms.rollout.policy import records_nothing
 from transformer.values.arrays import computes_with_arrays
 from transformer.values.device.graph_capture import Capture
 from transformer.values.device.waits import is_host, makes_on_host
@@ -230,11 +229,8 @@ def _with_gradients(roles: Roles, name: str) -> str | None:
     """Where a network of a step that is trained is called with gradients, which no result of a graph may have."""
     tree, world = roles.tree, roles.get(World)
     calls = [n for n in tree.of(ast.Call) if unparse(n.func) == name and not without_gradients(tree, n)]
-    within = [n for n in walk(tree.definition(name)) if isinstance(n, ast.Call)]
-    if within and all(records_nothing(roles, n) for n in within):  # its own method turns them off
-        return None
     trained = world.reach({thing for o in roles.optimizers for thing in world.of(o.call)})
-    ran = {t for n in within for t in world.of(n.func)}
+    ran = {t for n in walk(tree.definition(name)) if isinstance(n, ast.Call) for t in world.of(n.func)}
     known = bool(ran) and all(t.kind == "made" for t in ran) and UNKNOWN not in trained
     if not calls or (known and trained.isdisjoint(world.reach(ran))):
         return None

@@ -16,7 +16,7 @@ from transformer.recognition.learning_rate import RateUses
 from transformer.recognition.optimizers import Optimizer
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import calls_method, children, root, walk
+from transformer.syntax.query import calls_method, children, receiver, root, unparse, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
@@ -201,6 +201,10 @@ def _edit(
         edits.after(stmt, render("tensor_lr_loaded", **loaded))
     if uses.loads:
         notes.append(f"{optimizer.name}: a checkpoint's rates become tensors")
+    for saved in tree.of(ast.Call):
+        if calls_method(saved, "state_dict") and unparse(receiver(saved)) == optimizer.name:
+            notes.append(f"with a flag on, the rates that line {saved.lineno} saves are tensors, not floats")
+            break
     for stmt, target in (*uses.writes, *uses.others):
         if stmt not in shared:
             plain = root(stmt.value) or isinstance(stmt.value, ast.Constant)
