@@ -9,7 +9,7 @@ from typing import TypeAlias
 from transformer.dataflow.access import access, block_names
 from transformer.syntax.query import TRY, statements, walk
 
-Bindings: TypeAlias = frozenset[ast.stmt | None]
+Bindings: TypeAlias = tuple[ast.stmt | None, ...]
 """Statements that bind the name; None is a value from before the scope (a parameter, a global)."""
 Reached: TypeAlias = int
 """The bindings that reach one place, for all names: a bit set with one bit per pair of name and statement."""
@@ -44,7 +44,7 @@ class Reaching:
 
     def _found(self, name: str, reached: Reached) -> Bindings:
         known = name if name in self._names else REST
-        return frozenset(stmt for stmt, bit in self._bits[known].items() if bit & reached)
+        return tuple(stmt for stmt, bit in self._bits[known].items() if bit & reached)
 
     def _bit(self, name: str, stmt: ast.stmt | None) -> Reached:
         own = self._bits.setdefault(name, {})

@@ -107,7 +107,7 @@ class Tensors:
         if None not in found:
             return found
         if name in helper.given:
-            return found - {None} | {helper.given[name]}
+            return (*(stmt for stmt in found if stmt is not None), helper.given[name])
         free = helper.sees_callers_names and name not in helper.own
         return self.bindings(name, helper.stmt) if free else found
 

@@ -361,8 +361,8 @@ class Deferral:
 
     def _is_bound_by_minibatches(self, name: str, stmt: ast.stmt) -> bool:
         """Whether only the minibatches can have bound a name that a statement reads."""
-        bindings = self.tensors.bindings(name, stmt) - {None}
-        return bool(bindings) and bindings <= self._inside
+        bindings = [b for b in self.tensors.bindings(name, stmt) if b is not None]
+        return bool(bindings) and self._inside.issuperset(bindings)
 
     def _always_runs(self) -> bool:
         """Whether each turn of the minibatch loop fills a list."""

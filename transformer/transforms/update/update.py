@@ -8,6 +8,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from transformer.dataflow.access import access
+from transformer.dataflow.reaching import Bindings
 from transformer.recognition.history import Function
 from transformer.recognition.off_policy import Region, collects, leading
 from transformer.recognition.roles import Roles
@@ -214,7 +215,7 @@ def _check_graphs(roles: Roles, tensors: Tensors, region: Region, function: Func
             raise Skip(f"line {stmt.lineno} computes with {min(read)}, perhaps with gradients")
 
 
-def _with_graph(roles: Roles, region: Region, inputs: Mapping[str, AbstractSet[ast.stmt | None]]) -> list[str]:
+def _with_graph(roles: Roles, region: Region, inputs: Mapping[str, Bindings]) -> list[str]:
     """The inputs of a region that may be tensors with a graph where it reads them.
 
     Args:

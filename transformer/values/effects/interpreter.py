@@ -437,10 +437,10 @@ class Interpreter:
         if node not in self._reaching:
             stmt = self._tree.statement(node)
             known = isinstance(owner, (ast.Module, ast.FunctionDef)) and node.id not in self._bound_otherwise
-            found = self._roles.reaching(owner).before(node.id, stmt) if known else frozenset()  # type: ignore[arg-type]
+            found = self._roles.reaching(owner).before(node.id, stmt) if known else ()  # type: ignore[arg-type]
             first = getattr(stmt, "value", None) or getattr(stmt, "iter", None)  # evaluated before the statement binds
             if found and node.id in access(stmt).binds and (first is None or node not in walk(first)):
-                found |= {stmt}
+                found = (*found, stmt)
             self._reaching[node] = found
         return self._reaching[node]
 
@@ -1759,10 +1759,10 @@ class Interpreter:
         if name == "vars" and len(given) == 1:
             return self._load_attribute(given[0], NAMESPACE, node)
         if name == "type" and len(given) == 1:
-            made = (t.name for t in given[0] if t.kind == "made" and is_class(t.name))
+            classes = (t.name for t in given[0] if t.kind == "made" and is_class(t.name))
             return frozenset(
                 [t.of[0] if t.kind == "instance" else t for t in given[0] if t.kind in ("instance", "unknown")]
-                + [self.heap.thing("library", name=name) for name in made]
+                + [self.heap.thing("library", name=name) for name in classes]
             )
         if name in ("print", "str", "repr", "format", "len", "bool", "int", "float"):
             self._special(arguments, (*python.SHOWN_BY, "__len__", "__bool__", "__int__", "__float__"), [], node)

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from transformer.dataflow.access import access, scope_access
 from transformer.dataflow.grad_mode import without_gradients
+from transformer.dataflow.reaching import Bindings
 from transformer.facts.torch_api import (
     DISTRIBUTIONS,
     MODULE_CONTAINERS,
@@ -317,7 +318,7 @@ class Computing:
         defaults = {a.arg: d for a, d in (*late, *by_name)}
         default = defaults.get(name)
         return (
-            isinstance(default, ast.Constant) and default.value in (None, True, False) and self._before(name) == {None}
+            isinstance(default, ast.Constant) and default.value in (None, True, False) and self._before(name) == (None,)
         )
 
     def _is_input(self, name: str) -> bool:
@@ -332,7 +333,7 @@ class Computing:
             self.records |= not all(v is not None and self._is_of_host(v) for v in values)
         return shown
 
-    def _before(self, name: str) -> frozenset[ast.stmt | None]:
+    def _before(self, name: str) -> Bindings:
         return self._roles.reaching(self._scope).before(name, self._first)
 
     @staticmethod
