@@ -8,7 +8,9 @@ import pytest
 from faults import Fault, faults
 from forking import preload
 from judge import judge
+from scripts import script
 
+from transformer import Applied, convert
 from transformer.values.effects import interpreter
 
 MOST = (30, 450)
@@ -30,3 +32,16 @@ def test_it_is_held_back_or_equal(fault: Fault, most: int, tmp_path: Path, monke
     monkeypatch.setattr(interpreter, "MOST", most)
     outcome = judge(tmp_path / "fault.py", fault.source)
     assert outcome.right, (outcome.kind, *outcome.said)
+
+
+def test_it_does_not_try_again_after_each_transform(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interpreter, "MOST", 30)
+    run, tried = interpreter.Interpreter._run_until_nothing_is_new, list[bool]()
+
+    def counted(self: interpreter.Interpreter) -> None:
+        tried.append(True)
+        run(self)
+
+    monkeypatch.setattr(interpreter.Interpreter, "_run_until_nothing_is_new", counted)
+    conversion = convert(script())
+    assert conversion.converted and sum(isinstance(s.outcome, Applied) for s in conversion.steps) > len(tried) > 0

@@ -69,6 +69,7 @@ def recognise(state: State) -> State:
         replay=roles.phases.replay,
         in_turns=in_turns,
         at_once=at_once,
+        too_large=roles.get(World).gave_up,
     )
     state = state.knowing(replace(history, tensor_env=find_tensor_env(roles)))
     changing, remade = (

@@ -73,6 +73,8 @@ class History:
     flags: Mapping[str, str] = field(default_factory=dict)
     """For each flag the expression that reads it: compile; if requested measure_burnin, env_workers, precision; if a
     graph holds anything cudagraphs."""
+    too_large: bool = False
+    """Whether the analysis of effects gave up on the script; then it does not try again after each transform."""
     unsteady: Mapping[str, str] = field(default_factory=dict)
     """Networks in which more than the values of parameters may change, each with the reason."""
     restructured: Mapping[str, str] = field(default_factory=dict)

@@ -163,6 +163,8 @@ class Interpreter:
         self._scope: Owner = roles.tree.root
         self._found(self.module)
         try:
+            if roles.history.too_large:
+                raise _TooMuch
             self._run_until_nothing_is_new()
         except _TooMuch:
             self.gave_up = True
