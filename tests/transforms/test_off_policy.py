@@ -1096,6 +1096,20 @@ LOADED = {
 """A checkpoint that is loaded above the training; a string equal to the class's name means nothing."""
 
 
+def sized(between: str = "pass", value: str = "1", made: str = "Sizes(**vars(args))") -> dict[str, str]:
+    """Both networks are made from the sizes in an object."""
+    call = "Net(n_obs + n_act, n_act if sizes.outputs is None else sizes.outputs, False)"
+    target = "        self.critic_target.load_state_dict(self.critic.state_dict())\n"
+    return {
+        "class Agent:\n": "class Sizes:\n    def __init__(self, **given):\n"
+        f"        self.given, self.outputs = given, {value}\n\n\nclass Agent:\n",
+        "self, n_obs, n_act": "self, n_obs, n_act, sizes",
+        MADE: MADE.replace("1)", f"1, {made})"),
+        "Net(n_obs + n_act, 1, False)": call,
+        COPIED: f"        {between}\n        self.critic_target = {call}\n{target}",
+    }
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -1114,9 +1128,11 @@ LOADED = {
         {COPIED: "        self.critic_target = Net(n_obs + n_act, 1, False)\n"
          "        self.critic_target.load_state_dict(self.critic.state_dict())\n"},
         {"<moves>": "\n        self.follow()", "    def act(self": f"    def follow(self):{MOVES}\n\n    def act(self"},
+        sized(),
+        sized(between="self.seen = sizes.outputs"),
     ],
     ids=["a constant", "a parameter", "computed", "two at once", "a variable", "in evaluation", "others by text",
-         "perhaps by text", "loaded above", "made alike", "in a method"],
+         "perhaps by text", "loaded above", "made alike", "in a method", "sizes of an object", "one is read between"],
 )  # fmt: skip
 def test_target_networks_of_an_object(changes: dict[str, str]) -> None:
     outcome, source = moved_targets(changes)
@@ -1159,6 +1175,12 @@ def test_target_networks_of_an_object(changes: dict[str, str]) -> None:
         {MADE: f"{MADE}    agent.critic_target = copy.deepcopy(agent.critic)\n"},
         {MADE: f"{MADE}    agent.__init__(3, 1)\n"},
         {MADE: f"{MADE}    vars(agent)['critic'] = agent.critic_target\n"},
+        sized(between="sizes.outputs = 2"),
+        sized(between="n_act, sizes = 2, sizes"),
+        sized(between="sizes = replace(sizes)"),
+        sized(between="changed(sizes)"),
+        sized(value="[nn.Linear(1, 1)]"),
+        sized(made="unknown.Sizes()"),
         {TAU: TAU, "<moves>": MOVES.replace("self.tau", "TAU") + "\n        global TAU\n        TAU = 0.1",
          "class Walk": "TAU = 0.01\n\n\nclass Walk"},
     ],

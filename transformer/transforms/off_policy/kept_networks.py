@@ -18,6 +18,7 @@ from transformer.recognition.roles import Roles
 from transformer.syntax.query import unparse, walk, without_methods
 from transformer.syntax.tree import Tree
 from transformer.values.effects import kept_optimizers
+from transformer.values.effects.world import World
 from transformer.values.networks.attributes import NUMBER, BoundScope, Unknown, Values
 from transformer.values.networks.uses import MOVING
 
@@ -128,8 +129,10 @@ def makes_new(roles: Roles, values: Values, value: ast.expr, frame: BoundScope) 
     functions = [m for c in classes for m in c.body if isinstance(m, ast.FunctionDef)]
     if any(not isinstance(s, (ast.FunctionDef, ast.Expr, ast.Pass)) for c in classes for s in c.body):
         return False  # instances share class attributes
+    are_numbers = roles.get(World).are_numbers
     try:
-        return all(values.leaves(v, frame) <= NUMBERS for v in given) and not _shared(roles, values, functions)
+        numbers = all(are_numbers(v) or values.leaves(v, frame) <= NUMBERS for v in given)
+        return numbers and not _shared(roles, values, functions)
     except Unknown:
         return False
 

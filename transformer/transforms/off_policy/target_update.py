@@ -332,9 +332,15 @@ def _around(roles: Roles, stmt: ast.stmt) -> Iterator[ast.AST]:
 
 def _are_alike(roles: Roles, target: Kept, network: Kept) -> bool:
     """Whether both are made by equal calls of a class of the file, from numbers only, so that they share nothing."""
-    made = target.frame(roles)
-    same = unparse(target.value) == unparse(network.value) and roles.tree.constructor(target.value) is not None
-    return same and made is not None and makes_new(roles, Values(roles, lambda *_: None), target.value, made)
+    made, call = target.frame(roles), roles.tree.constructor(target.value)
+    if unparse(target.value) != unparse(network.value) or call is None or made is None:
+        return False
+    lines = sorted((target.value.lineno, network.value.lineno))
+    between = [s for s in statements(target.maker.body) if lines[0] <= s.lineno < lines[1]]
+    given = (*call.args, *(k.value for k in call.keywords))
+    if any(roles.get(World).resets(value, between, of=target.maker) is not None for value in given):
+        return False
+    return makes_new(roles, Values(roles, lambda *_: None), target.value, made)
 
 
 def _parameters_of_two(loop: ast.For) -> dict[str, ast.expr] | None:

@@ -479,7 +479,7 @@ class World:
         for at, effect in self.happens(body, of=of):
             variable = effect.variable
             if variable is not None and variable.name in names:
-                if variable.owner in (self._roles.scope, self._roles.tree.root):
+                if variable.owner in (self._roles.scope, self._roles.tree.root, of):
                     return Held(at, f"binds {variable.name}")
             elif effect.kind == "stores" and effect.thing is not None:
                 same = [name for name in attributes if effect.what in (name, EVERY)]
