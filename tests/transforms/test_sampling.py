@@ -10,6 +10,7 @@ from torch.distributions import Categorical, Independent, Normal
 
 from transformer import Applied, Skipped
 from transformer.syntax.templates import render
+from transformer.values.device.graph_capture import SAMPLED
 from transformer.values.networks.draws import BY_CLASS
 
 
@@ -17,7 +18,7 @@ from transformer.values.networks.draws import BY_CLASS
 def sample() -> Any:
     """The emitted function."""
     space: dict[str, Any] = {"torch": torch}
-    exec(render("sample", sample="sample"), space)
+    exec(render("sample", sample="sample", kinds=SAMPLED), space)
     return space["sample"]
 
 
@@ -160,3 +161,24 @@ def test_one_line_draws_the_bits_of_the_distribution(kind: str, shape: tuple[int
         assert torch.equal(drawn, expected)
         assert (drawn.shape, drawn.dtype) == (expected.shape, expected.dtype)
         assert torch.equal(torch.get_rng_state(), after)
+
+
+KEPT = "self.last = probs\n            action = self.last.sample() if x is None else probs.sample()"
+
+
+@pytest.mark.parametrize(
+    ("third_party", "kinds"),
+    [
+        ("", {"Categorical"}),
+        ("from torch.distributions import Normal as Gaussian", {"Categorical"}),
+        ("from torch.distributions import Normal as Gaussian\n\nmade = Gaussian(0.0, 1.0)", {"Categorical", "Normal"}),
+        ("from torch import distributions as D\n\nmade = D.Independent", {"Categorical", "Independent"}),
+    ],
+)
+def test_the_function_that_draws_knows_what_the_file_names(third_party: str, kinds: set[str]) -> None:
+    agent = PARTS["agent"].replace("action = probs.sample()", KEPT)
+    assert agent != PARTS["agent"]
+    step = turn("sampling", script({"agent": agent, "third_party": third_party}))
+    assert isinstance(step.outcome, Applied), step.outcome
+    written = step.after.partition("def sample(distribution):")[2].partition("\n\n\n")[0]
+    assert {kind for kind in SAMPLED if f"torch.distributions.{kind})" in written} == kinds

@@ -521,6 +521,8 @@ class Hoist:
             if (held := self._changed(node.value)) is not None:
                 return f"line {held.lineno} {held.what.replace('it', array)}"
             if self.shapes.rank(node.value) is None:
+                if isinstance(node.value, ast.Attribute):
+                    return f"line {node.lineno} reads {array}, an attribute: keep the buffers in plain variables"
                 why = f"line {node.lineno} reads {array}, which is not known to be made by torch with a shape"
                 return f"{why}: make it in an assignment of its own, `{array} = torch.zeros(...)`"
         return f"line {inner.lineno} computes {name} from more than the next step's rows"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from transformer.dataflow.grad_mode import without_gradients
+from transformer.facts.torch_api import DISTRIBUTIONS
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import calls_method, statements, walk
@@ -101,9 +102,15 @@ def apply(state: State) -> Rewrite:
             assert isinstance(call.func, ast.Attribute)
             edits.substitute(call, f"{name}({tree.text(call.func.value)})")
         first = min(classes, key=lambda c: c.lineno)
-        edits.before(first, render("sample", sample=name), gap=1 if first.col_offset else 2)
+        edits.before(first, render("sample", sample=name, kinds=_named(tree)), gap=1 if first.col_offset else 2)
         history = replace(history, on_device=history.on_device | {name}, sampler=name)
     return Rewrite(edits, history)
+
+
+def _named(tree: Tree) -> frozenset[str]:
+    """The distributions that can be drawn from and that the file names; all if it names none of them."""
+    named = (tree.qualified(n) or "" for n in tree.nodes if isinstance(n, (ast.Name, ast.Attribute)))
+    return SAMPLED.intersection(q.rpartition(".")[2] for q in named if q.startswith(DISTRIBUTIONS)) or SAMPLED
 
 
 def _noise(roles: Roles) -> Iterator[ast.Call]:

@@ -21,6 +21,7 @@ from transformer.recognition.roles import Roles
 from transformer.syntax.query import (
     bind_arguments,
     calls_method,
+    first_parameter,
     is_none,
     names_in,
     pairwise,
@@ -96,6 +97,9 @@ class NetworkUses:
             self._structure and all(self._tree.never_both(c, o) for i, c in enumerate(calls) for o in calls[:i])
         )
         if not (calls and one) or len(calls) + len(moved) != len(made) or network in roles.variant:
+            method = roles.scope if isinstance(self._tree.parents.get(roles.scope), ast.ClassDef) else None
+            if isinstance(method, ast.FunctionDef) and network == first_parameter(method):
+                return f"{network} is the object that trains, and what its attributes hold is not followed"
             return f"{network} is not made by exactly one call above the training loop"
         why = None if self._structure else self._parts.obstacle(calls[0])
         if why is not None:
