@@ -14,7 +14,6 @@ pytestmark = pytest.mark.usefixtures("converted_once")
 FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
 CONVERTED = sorted((FIXTURES / "converted").glob("*.py"))
 LEFT = {
-    "acts_into_memory.py": {"LA102"},  # the results of act() are not known to be arrays
     "q_lambda.py": {"LA101"},  # the host draws random numbers, and must go on drawing the same ones
     "several_files.py": {"LA205"},  # the memory of its own file is a list of steps
 }

@@ -10,6 +10,7 @@ import pytest
 import sleeper
 
 from transformer.bench.phases import Position, find_places, find_places_together
+from transformer.transforms.extraction import INSTEAD
 
 FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
 METHODS = {"rollout": "collect", "gae": "estimate", "update": "learn"}
@@ -64,7 +65,7 @@ def test_every_fixture_and_its_conversion(script: Path) -> None:
         assert "reversed(" in found["gae"] or "-1" in found["gae"]
     for phase in there.phases:
         called = texts(converted, here.phases[phase])
-        assert f"{phase}(" in called or f"{phase}_1(" in called
+        assert f"{phase}(" in called or f"{INSTEAD[phase]}(" in called
 
 
 def test_the_toys() -> None:

@@ -78,7 +78,7 @@ def test_every_check_of_a_fixture_is_equal(fixture: str) -> None:
     statuses = {name: (found[name].status, found[name].reason, found[name].findings) for name in expected}
     assert statuses == dict.fromkeys(expected, ("equal", "", ()))
     # A function with two sizes of minibatches is not captured
-    uneven = {"update_1"} if fixture == "uneven_minibatches.py" else set()
+    uneven = {"update_networks"} if fixture == "uneven_minibatches.py" else set()
     assert not captured(text) or seen(found["cuda-graphs"]) == captured(text) - uneven
 
 

@@ -68,7 +68,7 @@ def test_a_fixture_is_compiled_and_captured(
     result, counts = run(path, environment, *arguments(fixture), *flags)
     assert (result.returncode, counts["forbidden"]) == (0, 0), result.stderr[-3000:]
     # A function with two sizes of minibatches is not captured
-    uneven = {"update_1"} if fixture == "uneven_minibatches.py" else set()
+    uneven = {"update_networks"} if fixture == "uneven_minibatches.py" else set()
     assert counts["captures"] == (len(captured(text) - uneven) if "--cudagraphs" in flags else 0)
 
 

@@ -32,7 +32,10 @@ REWRITES = [
     Rewrite(
         "the name is taken",
         {"setup": 'gae = "cpu"\ndevice = torch.device(gae)'},
-        {"functions": FUNCTION.replace("gae(", "gae_1(") + "\n\n", "estimate": CALL.replace("gae", "gae_1")},
+        {
+            "functions": FUNCTION.replace("gae(", "compute_gae(") + "\n\n",
+            "estimate": CALL.replace("gae", "compute_gae"),
+        },
     ),
     Rewrite(
         "only the returns are used",

@@ -28,8 +28,8 @@ REWRITES = [
         {
             "functions": "<taken>\n<added>",
             "taken": TAKEN,
-            "added": FUNCTION.replace("rollout(", "rollout_1(") + "\n\n",
-            "collect": CALL.replace("rollout", "rollout_1"),
+            "added": FUNCTION.replace("rollout(", "collect_rollout(") + "\n\n",
+            "collect": CALL.replace("rollout", "collect_rollout"),
         },
     ),
     Rewrite(

@@ -86,8 +86,8 @@ REWRITES = [
         "the training loop's variable is called update",
         {"loop": "for update in range(1, args.num_iterations + 1):", "anneal": "", **PLAIN, "report": "print(update)"},
         {
-            "functions": PLAIN_FUNCTION.replace("update(", "update_1(") + "\n\n",
-            "learn": PLAIN_CALL.replace("update", "update_1"),
+            "functions": PLAIN_FUNCTION.replace("update(", "update_networks(") + "\n\n",
+            "learn": PLAIN_CALL.replace("update", "update_networks"),
         },
     ),
     Rewrite(

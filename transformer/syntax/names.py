@@ -39,12 +39,15 @@ class Names:
         """Whether the script uses a name."""
         return name in self._taken
 
-    def fresh(self, wanted: str) -> str:
+    def fresh(self, wanted: str, instead: str | None = None) -> str:
         """A name that the script does not use yet; it is taken from now on.
 
         Args:
             wanted: the name, or the text of an expression, such as `opts["a"]`, of which only the words are kept.
+            instead: another name if this one is taken, which reads better than one with a number.
         """
+        if instead is not None and self.taken(wanted) and not self.taken(instead):
+            wanted = instead
         wanted = "_".join(re.findall(r"\w+", wanted))
         wanted = wanted if wanted.isidentifier() else f"_{wanted}"
         name, number = wanted, 0

@@ -279,6 +279,10 @@ def _order(region: Sequence[ast.stmt]) -> dict[str, int]:
     return order
 
 
+INSTEAD = {"rollout": "collect_rollout", "gae": "compute_gae", "update": "update_networks"}
+"""Names of the functions in scripts that use theirs already: `for update in range(...)`."""
+
+
 def extract(
     state: State,
     edits: Edits,
@@ -289,7 +293,7 @@ def extract(
     detach: bool = False,
     above: Sequence[ast.stmt] = (),
 ) -> Function:
-    """Move `region` into a new function `role` (or role_1, ... if the name is taken) and call it instead.
+    """Move `region` into a new function `role` (or another name if it is taken) and call it instead.
 
     Args:
         state: the state that `region` belongs to.
@@ -306,7 +310,7 @@ def extract(
     tree, roles = state.tree, state.roles
     sig = signature(roles, region, above=above)
     tensors = roles.get(Tensors)
-    name = tree.names.fresh(role)
+    name = tree.names.fresh(role, INSTEAD.get(role))
     begin, end = region[0], region[-1]
     region = [s for s in region if s not in above]
     given = {n: s for s in above for n in access(s).binds}
