@@ -719,6 +719,8 @@ update()
         "torch.no_grad()(optimizer.step)()": True,
         "torch.enable_grad()(lambda: optimizer.step())()": True,
         "torch.no_grad()(outside.step)(optimizer)": False,
+        "torch.no_grad()(outside.step or optimizer.step)()": False,
+        "torch.no_grad()(outside.steps[0] if outside.steps else optimizer.step)()": False,
         "torch.no_grad()(lambda: outside.step(optimizer))()": False,
         "inspect.unwrap(outside.step)(optimizer)": False,
         "type(outside.optimizer).step(optimizer)": False,

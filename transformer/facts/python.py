@@ -251,6 +251,22 @@ def math_gives_float(name: str) -> bool:
     return False
 
 
+OF_FUNCTIONS = frozenset("__name__ __qualname__ __doc__ __module__ __annotations__ __code__".split())
+"""Attributes of functions that lead to no object of the script."""
+OF_ATTRIBUTES = frozenset("__getattribute__ __getattr__ __setattr__ __delattr__".split())
+"""Methods that Python calls for `x.a`."""
+_EXPLICIT = frozenset("__init__ __new__ __call__ __post_init__ __init_subclass__ __class_getitem__".split())
+_NO_METHODS = frozenset("__name__ __main__ __file__ __doc__ __dict__ __class__ __module__ __all__ __debug__".split())
+
+
+def is_implicit(name: str) -> bool:
+    """Whether Python may call a method of this name by itself, for an operator, a builtin or a statement."""
+    special = name.startswith("__") and name.endswith("__") and name not in _EXPLICIT | _NO_METHODS
+    return special or name == "keys"
+
+
+FOLLOWED = frozenset("builtins collections contextlib copy functools inspect random".split())
+"""Modules of which some functions are known; of other modules without a row, nothing is."""
 CALLED_AT_ANY_END = frozenset("atexit excepthook faulthandler finalize signal unraisablehook".split())
 """Names that make functions run at the end of a script, even after an error, or on a signal."""
 

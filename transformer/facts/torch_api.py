@@ -343,6 +343,11 @@ MODULE_CONTAINERS = named(HOLDER_ROWS, {"holds": "modules"})
 """Modules that only hold other modules."""
 HOLDERS = named(HOLDER_ROWS, {})
 """Parameters, and modules without layers of their own."""
+CALLERS = MODULE_CONTAINERS | frozenset(
+    "Container DataParallel Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder "
+    "TransformerEncoderLayer TripletMarginWithDistanceLoss".split()
+)
+"""Modules of torch.nn that call modules or functions given to them."""
 PRODUCTS = frozenset(
     "addbmm addmm addmv baddbmm bilinear bmm conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d "
     "dot einsum ger inner linear matmul mm multi_dot mv outer scaled_dot_product_attention tensordot".split()
@@ -790,6 +795,8 @@ DRAWN = NO_GRAPH | names("distribution", "torch", draws=True, graph=False) | {"a
 SCALERS = ("torch.amp.GradScaler", "torch.cuda.amp.GradScaler")
 DISTRIBUTIONS = "torch.distributions."
 """The prefix of the qualified names of torch's distributions."""
+SETS_CHECKS = ("set_default_validate_args", "_validate_args")
+"""The names by which all distributions are told whether to check their arguments."""
 NO_GRAD = ("torch.no_grad", "torch.inference_mode")
 """Contexts and decorators that, without arguments, run code without gradients."""
 OTHERWISE = frozenset("copy inplace out".split())

@@ -24,15 +24,16 @@ from typing import NamedTuple, TypeVar
 
 from transformer.dataflow.access import access, block_names, scope_access
 from transformer.dataflow.bindings import variables
-from transformer.dataflow.name_lookups import names_in_locals, words_of
+from transformer.dataflow.name_lookups import names_in_locals, texts_of, words_of
 from transformer.dataflow.variables import COMPREHENSIONS, FUNCTIONS, Owner
 from transformer.facts import libraries, python, torch_api
 from transformer.recognition.refusals import Unconvertible
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import asked_name, has_decorator, pairwise, walk
+from transformer.syntax.query import asked_name, has_decorator, last_written, pairwise, walk
 from transformer.syntax.tree import Tree
 from transformer.values.effects.object_arrays import holds_numbers
 from transformer.values.effects.objects import (
+    BASES,
     EVERY,
     GIVEN,
     INSIDE,
@@ -68,6 +69,8 @@ GRADIENTS = "gradients"
 """What `loss.backward()` changes of a tensor."""
 VALUES = "values"
 """What optimizers and gradient clipping change in parameters: values and gradients. No attribute is set."""
+NOT_CALLABLE = (*MEMORY, *python.CONTAINERS, "options")
+"""Kinds of things that cannot be called."""
 HOLD_NUMBERS = (*MEMORY, "made", "instance", "unknown")
 """Kinds of things that may be, or hold, memory that calls write numbers into."""
 
@@ -135,6 +138,8 @@ class Interpreter:
         """The statements whose bindings may reach a read of a name; None stands for unknown ones."""
         self.buffers: dict[Place, set[Thing]] = {}
         """The buffers that modules register, by attribute."""
+        self._stored: set[tuple[Thing, str]] = set()
+        """The attributes that statements store, each with the object."""
         self.shared: dict[Thing, set[Thing]] = {}
         """The arrays whose memory a tensor shares, and the tensors that share an array's."""
         self._returned: dict[Frame, set[Thing]] = {}
@@ -157,14 +162,17 @@ class Interpreter:
         self._generators = _generators(roles.tree)
         self._words = words_of(roles.tree)
         """A class has no method of another name."""
+        self._implicit = tuple(sorted(filter(python.is_implicit, _bound_anywhere(roles.tree))))
+        """The methods that Python may call without a call in the script, such as `__len__`."""
         self._computed_attributes = {f.name for f in roles.tree.of(ast.FunctionDef) if _is_property(f)}
         self.module = Frame(roles.tree.root, ())
         self._frame = self.module
         self._scope: Owner = roles.tree.root
         self._found(self.module)
+        self.gave_up = roles.history.too_large
+        if self.gave_up:
+            return
         try:
-            if roles.history.too_large:
-                raise _TooMuch
             self._run_until_nothing_is_new()
         except _TooMuch:
             self.gave_up = True
@@ -287,6 +295,11 @@ class Interpreter:
 
     def _run_head(self, stmt: ast.stmt) -> None:
         """Run a statement without its blocks; a class includes its body."""
+        self._run_itself(stmt)
+        if self._implicit and not _only_binds(stmt):
+            self._uses(stmt)
+
+    def _run_itself(self, stmt: ast.stmt) -> None:
         if isinstance(stmt, ast.Assign):
             for target, value in pairwise(stmt):
                 self._bind(target, self._of(value), value)
@@ -356,7 +369,7 @@ class Interpreter:
             elif thing is UNKNOWN and not all(t.kind in MEMORY for t in value):
                 self._unknown(self.heap.reach(value), stmt)
         self._put_into_arrays(old, value, stmt)
-        called = self._special(old | value, ("__iadd__", "__add__", "__radd__"), [value | old], stmt)
+        called = self._special(old | value, self._implicit, [value | old], stmt)
         new = self._operated([old, value], stmt)
         self._bind(target, old | new | called, stmt.value)
 
@@ -418,8 +431,9 @@ class Interpreter:
             if hasattr(builtins, node.id):
                 return frozenset([self.heap.thing("library", name=f"builtins.{node.id}")])
             return frozenset([UNKNOWN])
-        if isinstance(owner, ast.ClassDef):
-            return self.heap.attribute(self._class(owner), node.id)
+        if isinstance(owner, ast.ClassDef):  # not yet bound there, a name is the module's
+            outer = (self.heap.get(v) for v in self._variables(self._tree.root, node.id))
+            return self.heap.attribute(self._class(owner), node.id).union(*outer)
         variables = self._variables(owner, node.id)
         held = NOTHING
         for variable in variables:
@@ -476,7 +490,8 @@ class Interpreter:
         elif isinstance(target, ast.Subscript):
             holder = self._of(target.value)
             index = self._of(target.slice)
-            self._put_into(holder, index, things, target)
+            elements = self._items(things, target) if isinstance(target.slice, ast.Slice) else NOTHING
+            self._put_into(holder, index, things | elements, target)
 
     def _bind_each(self, target: ast.expr, iterable: ast.expr, things: Things) -> None:
         """Bind the target of a loop to things: what iterating over an expression returns."""
@@ -519,6 +534,7 @@ class Interpreter:
     def _store(self, holders: Things, name: str, things: Things, node: ast.AST) -> None:
         for holder in holders:
             self._effect(node, Effect("stores", holder, name))
+            self._stored.add((holder, name))
             if holder is UNKNOWN:
                 self._unknown(things, node)
             else:
@@ -530,6 +546,7 @@ class Interpreter:
                 for member in setters:
                     if member.kind == "function" and _is_property(member.node):
                         self._apply(self.heap.thing("bound", of=(member, holder)), [things], {}, node)
+                self._special(setters, ("__set__", "__delete__"), [frozenset([holder]), things], node)
                 self._special(frozenset([holder]), ("__setattr__",), [NOTHING, things], node)
             elif holder.kind in MEMORY:  # `x.data = y`: an attribute that tensors already have is memory
                 self._changes([holder], node)
@@ -593,6 +610,7 @@ class Interpreter:
         elif isinstance(target, ast.Name):
             self._set(target.id, NOTHING, target)
         elif isinstance(target, ast.Attribute):
+            self._special(self._of(target.value), ("__delattr__",), [], target)
             self._store(self._of(target.value), target.attr, NOTHING, target)
         elif isinstance(target, ast.Subscript):
             self._put_into(self._of(target.value), self._of(target.slice), NOTHING, target)
@@ -655,12 +673,16 @@ class Interpreter:
     def _define_class(self, stmt: ast.ClassDef) -> None:
         cls = self._class(stmt)
         for base in stmt.bases:
-            self.heap.put((cls, "bases"), self._of(base), base)
+            self.heap.put((cls, BASES), self._of(base), base)
+            if "__init_subclass__" in self._words:
+                self._unknown([cls], base)
         for keyword in stmt.keywords:
             self._unknown(self._of(keyword.value), keyword)
         scope, self._scope = self._scope, stmt
         self._run_block(stmt.body)
         self._scope = scope
+        if "__set_name__" in self._words:
+            self._special(self.heap.attribute(cls, EVERY), ("__set_name__",), [frozenset([cls])], stmt)
         made: Things = frozenset([cls])
         for decorator in reversed(stmt.decorator_list):
             if libraries.role(self._tree.qualified(_callee_or_itself(decorator)) or "") != "bases":
@@ -672,7 +694,7 @@ class Interpreter:
         found = [cls]
         for one in found:  # grows during the loop
             found += sorted(
-                (b for b in self.heap.get((one, "bases")) if b.kind == "class" and b not in found), key=in_order
+                (b for b in self.heap.get((one, BASES)) if b.kind == "class" and b not in found), key=in_order
             )
         return found
 
@@ -706,7 +728,7 @@ class Interpreter:
         return known or all(any(self.heap.get((one, name)) for one in classes) for name in ("step", "reset"))
 
     def _foreign_bases(self, cls: Thing) -> list[Thing]:
-        bases = (b for one in self._classes(cls) for b in self.heap.get((one, "bases")))
+        bases = (b for one in self._classes(cls) for b in self.heap.get((one, BASES)))
         return sorted((b for b in bases if b.kind != "class" and b.name != "builtins.object"), key=in_order)
 
     def found_in_class(self, instance: Thing, name: str) -> Things:
@@ -726,7 +748,7 @@ class Interpreter:
 
     def _branches(self, classes: Iterable[Thing]) -> bool:
         """Whether any of the classes has several bases in this file."""
-        return any(sum(b.kind == "class" for b in self.heap.get((one, "bases"))) > 1 for one in classes)
+        return any(sum(b.kind == "class" for b in self.heap.get((one, BASES))) > 1 for one in classes)
 
     # --- expressions -----------------------------------------------------------------------------------------
 
@@ -736,10 +758,39 @@ class Interpreter:
     def _of(self, node: ast.expr) -> Things:
         """What an expression may be. Numbers, strings and None are no objects here."""
         found = self._evaluate(node)
+        if any(t.kind == "library" for t in found) and not self._leads_on(node):
+            found = frozenset(UNKNOWN if _is_without_facts(t) else t for t in found)
+        if self._implicit:
+            self._uses(node)
         key = node, self._frame.context
         known = self.values.get(key)
         self.values[key] = found if known is None else known | found
         return found
+
+    def _uses(self, node: ast.AST) -> None:
+        """Run the methods that Python may call for the objects that an expression or a statement uses.
+
+        A call of a function of this file uses none of its arguments by itself.
+        """
+        sets = isinstance(node, ast.Assign) and all(isinstance(t, ast.Attribute) for t in node.targets)
+        asked = python.OF_ATTRIBUTES if sets or isinstance(node, ast.Attribute) else self._implicit
+        methods = [name for name in self._implicit if name in asked]
+        own = isinstance(node, ast.Call) and all(
+            t.kind in ("function", "bound", "class") for t in self._last(node.func)
+        )
+        if not methods or own:
+            return
+        context = self._frame.context
+        used = NOTHING.union(*(self.values.get((operand, context), NOTHING) for operand in _operands(node)))
+        held = self.heap.reach(t for t in used if t.kind in python.CONTAINERS)
+        if objects := [t for t in sorted(used | held, key=in_order) if t.kind == "instance"]:
+            self._special(objects, methods, [used], node)
+
+    def _leads_on(self, node: ast.expr) -> bool:
+        """Whether an expression is only asked for an attribute, called, a decorator, or the base of a class."""
+        user = self._tree.parents.get(node)
+        called = isinstance(user, ast.Call) and user.func is node
+        return called or isinstance(user, (ast.Attribute, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
 
     def _evaluate(self, node: ast.expr) -> Things:
         context = self._frame.context
@@ -826,7 +877,7 @@ class Interpreter:
             things = self._of(node.value) if node.value is not None else NOTHING
             given = self._items(things, node) if isinstance(node, ast.YieldFrom) else things
             self._give_back(given)
-            return frozenset([UNKNOWN])
+            return frozenset([UNKNOWN]) | (given if isinstance(node, ast.YieldFrom) else NOTHING)
         parts = [part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr)]
         return self._unknown(self._all_of(parts), node)
 
@@ -851,6 +902,8 @@ class Interpreter:
     def _operator(self, sides: Sequence[Things], node: ast.AST) -> Things:
         """What the operators defined by this file's classes return."""
         given = frozenset(t for side in sides for t in side)
+        if UNKNOWN in given:  # the operator may be defined by its class
+            self._escape((t for t in given if t.kind == "instance" or self.is_module_object(t)), node)
         objects = self._chosen(given, ("instance", "unknown"))
         return self._special(objects, python.OPERATOR_METHODS, [given], node) if objects else NOTHING
 
@@ -910,6 +963,8 @@ class Interpreter:
             else:
                 found |= self._items(frozenset([thing]), node)
                 found |= self._special([thing], ("__getitem__",), [index], node)
+                if thing.kind == "class" and "__class_getitem__" in self._words:
+                    found |= self._unknown([thing, *index], node)
         return frozenset(found)
 
     def _memory_of(self, thing: Thing) -> Things:
@@ -992,7 +1047,9 @@ class Interpreter:
                 if torch_api.OF["tensor" if thing.kind == "tensor" else "array"].get(name) is None:
                     found.add(thing)  # `x.T`, `x.data`, `x.grad`: the same memory, or memory made at the same place
             elif thing.kind in ("function", "bound"):
-                if name in ("__dict__", "__defaults__", "__kwdefaults__", "__closure__", "__globals__", "__wrapped__"):
+                if name == "__call__":
+                    found.add(thing)
+                elif name.startswith("__") and name not in python.OF_FUNCTIONS:
                     found |= self._unknown([thing], node)
             elif thing.kind == "options":
                 pass  # numbers and strings, apart from what this file stores
@@ -1008,10 +1065,14 @@ class Interpreter:
             elif thing.kind in python.CONTAINERS:
                 if python.has(thing.kind, name):
                     found.add(self.heap.thing("method", name=name, of=(thing,)))
+                elif name == "value":  # of an enumeration's member
+                    found.add(thing)
             elif thing.kind == "method" and thing.name != "super":
                 found |= {*thing.of}  # `x.step.__self__`
             else:
                 found.add(self.heap.thing("method", name=name, of=(thing,)))
+        if "__get__" in self._words:
+            found |= self._special(found, ("__get__",), [things], node)
         return frozenset(found)
 
     def _member(self, instance: Thing, name: str, node: ast.AST) -> Things:
@@ -1035,6 +1096,9 @@ class Interpreter:
             else:
                 found.add(self.heap.thing("bound", of=(member, instance)))
         nowhere = not members and not self.heap.get((instance, name))
+        number = (instance, name) in self._stored and self.is_module(instance.of[0])
+        if number and libraries.of_modules(name) is None:
+            nowhere = False
         if (
             nowhere
             and self._foreign_bases(instance.of[0])
@@ -1098,7 +1162,7 @@ class Interpreter:
             everything = (t for a in (*given, *named.values(), spread) for t in a)
             self._special(everything, python.SHOWN_BY, [], node)
             return NOTHING
-        if not callees:  # a number, or nothing known
+        if not _callable(callees):  # a number, an element of an array of objects, or nothing known
             if self._may_be_without_value():
                 return NOTHING
             return self._unknown([t for a in (*given, *named.values(), spread) for t in a], node)
@@ -1167,8 +1231,10 @@ class Interpreter:
                 return self._call_layer(callee, arguments, node)
             if callee.name in python.decorators(calls=True) and (decorated := _callable(arguments)):
                 return decorated  # `torch.no_grad()(f)`
+            if not callee.name or self._may_call(callee):
+                return self._unknown([callee, *arguments], node)
             return self._held_by_result(arguments, node, callee.name, keepers=[callee])
-        if callee.kind in (*MEMORY, *python.CONTAINERS, "options"):
+        if callee.kind in NOT_CALLABLE:
             return NOTHING  # not callable: the expression is something else when it is called
         return self._unknown([callee, *arguments], node)
 
@@ -1418,6 +1484,9 @@ class Interpreter:
             return NOTHING.union(*(self._of_environment(one, arguments, node) for one in alike))
         if is_distribution(first) and name in torch_api.OF["distribution"]:
             return frozenset([self.heap.thing("tensor", node, self._frame.context)])
+        row = libraries.of_modules(name) if first.name.startswith("torch.nn.") else None
+        if UNKNOWN in arguments and (row is None or row.sets == "anything"):
+            return self._unknown([*alike, *arguments], node)
         return self._held_by_result(arguments, node, first.name, keepers=alike)
 
     def _call_super(
@@ -1458,6 +1527,8 @@ class Interpreter:
             self.heap.put((module, EVERY), arguments, node)
         if row is None or row.changes:
             self._changes([module], node, deep=True)
+        if (row is None or row.sets == "anything") and UNKNOWN in arguments:  # `module.apply(f)`, a hook
+            return self._unknown([module, *arguments], node)
         self._lend(arguments, frozenset([module]), node, keeps=row is None or row.keeps)
         if row is not None and row.gives != "a view":
             return frozenset([module]) if row.gives == "itself" else NOTHING
@@ -1506,6 +1577,8 @@ class Interpreter:
             for one in alike:
                 self._effect(node, Effect("changes", one, GRADIENTS))
             return NOTHING
+        if UNKNOWN in arguments:  # `tensor.register_hook(f)`
+            return self._unknown([*alike, *arguments], node) | new | given_back | arguments | objects
         # unknown: it may change its arguments and return them; only arrays of objects keep them
         self._changes([*alike, *arguments], node)
         self._put_into_arrays(alike, arguments, node, contents=True)
@@ -1578,12 +1651,14 @@ class Interpreter:
             for argument in everything:
                 if argument.kind in ("function", "bound"):
                     self._apply(argument, [held | inside], {}, node)
-                elif argument.kind in ("class", "method", "unknown"):
+                elif argument.kind in ("class", "method", "unknown") or self._calls_unknown(argument):
                     self._unknown([argument, *held, *inside], node)
         if receiver is not None and row.writes:
             self._changes([receiver], node)
         if receiver is not None and row.keeps:
             put = everything if row.keeps == "given" else inside | frozenset(t for a in named.values() for t in a)
+            if receiver.kind == "dict":  # `d.update([("a", 1)])`
+                put |= self._items(frozenset(t for t in inside if t.kind in ("tuple", "list")), node)
             if receiver is UNKNOWN:
                 self._unknown(put, node)
             if receiver.name == NAMESPACE:
@@ -1607,8 +1682,16 @@ class Interpreter:
         kind = _container_of(node, receiver)
         made = self.heap.thing(kind, node, self._frame.context)
         kept = {"of contents": inside | held, "of given": everything, "copy": held}[row.gives]
+        if kind == "dict":  # of pairs
+            kept |= self._items(frozenset(t for t in inside if t.kind in ("tuple", "list")), node)
         self.heap.put((made, ITEMS), kept | frozenset(t for a in named.values() for t in a), node)
         return frozenset([made])
+
+    def _calls_unknown(self, thing: Thing) -> bool:
+        """Whether a thing is an object of this file that can be called, or may be."""
+        if thing.kind != "instance":
+            return False
+        return bool(self.found_in_class(thing, "__call__") or self._foreign_bases(thing.of[0]))
 
     def _set_attributes(self, owner: Thing, given: Things, named: dict[str, Things], node: ast.AST) -> None:
         """Set the attributes of `vars(owner).update(given, **named)` or `Owner(**named)`: of known names, or any."""
@@ -1760,6 +1843,8 @@ class Interpreter:
             return NOTHING
         if name == "vars" and len(given) == 1:
             return self._load_attribute(given[0], NAMESPACE, node)
+        if name == "type" and (len(given) != 1 or spread):  # a new class
+            return self._unknown(NOTHING.union(*given, *named.values(), spread), node)
         if name == "type" and len(given) == 1:
             classes = (t.name for t in given[0] if t.kind == "made" and is_class(t.name))
             return frozenset(
@@ -1875,6 +1960,8 @@ class Interpreter:
         if module.startswith(("torch.nn", "torch.distributions", "torch.optim")):
             may_change = "init" in module or "utils" in module or kind == "functional"  # `F.hardtanh(x, 0, 1, True)`
             return self._held_by_result(arguments, node, name, changes=may_change)
+        if UNKNOWN in arguments and not is_class(name):
+            return self._unknown(arguments, node)
         return self._held_by_result(arguments, node, name)
 
     def _held_by_result(
@@ -1906,8 +1993,20 @@ class Interpreter:
             return frozenset([made])
         return self._chosen(arguments, (*MEMORY, "unknown")) | {made}
 
+    def _may_hold_unknown(self, made: Thing) -> bool:
+        """Whether an object of a library may have been given unknown code, which it then calls."""
+        return UNKNOWN in self.heap.reach(self.heap.get((made, INSIDE)))
+
+    def _may_call(self, made: Thing) -> bool:
+        """Whether an object of a library may have been given functions, which it then calls."""
+        held = self.heap.reach(self.heap.get((made, INSIDE)))
+        return any(t.kind in ("function", "bound", "unknown") or self._calls_unknown(t) for t in held)
+
     def _lend(self, arguments: Things, first: Things, node: ast.AST, *, keeps: bool = True) -> None:
         """Run the functions among arguments on `first`; if the callee keeps them, later calls may run them too."""
+        for one in self._chosen(arguments, ("instance",)):
+            if self._calls_unknown(one) and not self.is_module_object(one):
+                self._unknown([one, *first], node)
         for function in self._chosen(arguments, ("function", "bound")):
             self._apply(function, [first], {}, node)
             definition = (function.of[0] if function.kind == "bound" else function).node
@@ -1961,6 +2060,8 @@ class Interpreter:
         own = self._own_modules(layer)
         if own is None:
             self._changes([layer, *arguments], node, deep=True)
+            if layer.name.rpartition(".")[2] in torch_api.CALLERS and self._may_hold_unknown(layer):
+                return self._unknown([layer, *arguments], node)
         new = self.heap.thing("tensor", node, self._frame.context)
         passed = frozenset([new, *(t for t in arguments if t.kind in (*MEMORY, "made", "unknown"))])
         before = NOTHING
@@ -1999,9 +2100,43 @@ _DEEPEST = 7
 _EMPTY = frozenset("builtins.list builtins.dict builtins.set collections.deque builtins.int builtins.float".split())
 
 
+def _bound_anywhere(tree: Tree) -> set[str]:
+    """All names that functions have, or that statements or strings may give to one."""
+    stored: list[ast.Name | ast.Attribute] = [*tree.of(ast.Name), *tree.of(ast.Attribute)]
+    found = {last_written(n) for n in stored if not isinstance(n.ctx, ast.Load)} | texts_of(tree)
+    return found | {n.name for n in tree.nodes if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))}
+
+
+def _only_binds(stmt: ast.stmt) -> bool:
+    """Whether the head of a statement does no more with its values than to bind them to names and attributes."""
+    targets = stmt.targets if isinstance(stmt, ast.Assign) else [getattr(stmt, "target", None)]
+    plain = isinstance(stmt, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Return, ast.Expr, ast.Assign, ast.AnnAssign))
+    return plain and all(t is None or isinstance(t, ast.Name) for t in targets)
+
+
+def _operands(node: ast.AST) -> Iterator[ast.expr]:
+    """The expressions that an expression or the head of a statement evaluates directly."""
+    for child in ast.iter_child_nodes(node):
+        stores = not isinstance(getattr(child, "ctx", ast.Load()), ast.Load)
+        if isinstance(child, _GROUPING) or (stores and isinstance(child, ast.Subscript)):
+            yield from _operands(child)
+        elif isinstance(child, ast.expr) and not stores:
+            yield child
+
+
+_GROUPING = (ast.Starred, ast.FormattedValue, ast.keyword, ast.comprehension, ast.withitem)
+
+
+def _is_without_facts(thing: Thing) -> bool:
+    """Whether a thing is from a library without rows of facts: nothing is known of it."""
+    if thing.kind != "library" or libraries.role(thing.name) is not None:
+        return False
+    return thing.name.partition(".")[0] not in python.FOLLOWED
+
+
 def _callable(things: Things) -> Things:
     """Those that a decorator may have been given."""
-    return frozenset(t for t in things if t.kind in ("function", "bound", "instance", "method", "library"))
+    return frozenset(t for t in things if t.kind not in NOT_CALLABLE)
 
 
 def _is_transparent(name: str) -> bool:

@@ -23,13 +23,15 @@ library, by dotted name. made: an object that a library made. unknown: everythin
 
 EVERY = "*"
 """The attribute that represents any attribute of an object."""
-INSIDE = "inside"
+INSIDE = "<inside>"
 """What a library's object was made from: it may change that, and return memory of it."""
-GIVEN = "given"
+GIVEN = "<given>"
 """What a library's object may return memory of, and never changes."""
+BASES = "<bases>"
+"""The bases of a class."""
 ITEMS = "[]"
 """What a container holds, at any index."""
-KEYS = "keys"
+KEYS = "<keys>"
 """The items of a dictionary that may be its keys."""
 SPREAD = "**"
 """The source of a dict of keyword arguments: `**vars(options)`."""
@@ -207,6 +209,20 @@ class Heap:
                 yield from self.held[thing, name].difference(besides.get((thing, name), ()))
         if thing.kind in ("bound", "method") or thing.name == NAMESPACE:
             yield from thing.of
+        if thing.kind == "instance":
+            yield from self._of_classes(thing.of[0])
+
+    def _of_classes(self, cls: Thing) -> Iterator[Thing]:
+        """What a class and its bases hold besides their methods."""
+        seen, stack = {cls}, [cls]
+        while stack:
+            for name, held in self.holds(stack.pop()).items():
+                if name == BASES:
+                    bases = {t for t in held if t.kind == "class"} - seen
+                    seen |= bases
+                    stack += bases
+                else:
+                    yield from (t for t in held if t.kind != "function")
 
     def reach(self, things: Iterable[Thing], but: str = "", besides: Mapping[Place, set[Thing]] = {}) -> set[Thing]:
         """The things and everything reachable from them; `but` and `besides` are left out, as in `below`."""

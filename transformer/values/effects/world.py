@@ -362,6 +362,39 @@ class World:
         """The nodes of a body that have effects, each with its effects."""
         return self._code.effects.get(frame, {}).items()
 
+    def may_run(self, scope: Scope, nodes: Collection[ast.AST]) -> list[ast.AST] | None:
+        """The functions that nodes of a scope may run, also through code of others; None if that may be any.
+
+        Nodes of code that never runs may run nothing.
+        """
+        if self._code.gave_up:
+            return None
+        began = [frame for frame in self._code.frames if frame.owner is scope]
+        found = {f for frame in began for f in self._run_at(frame, nodes)}
+        here = (e for f in began for n in nodes for e in self._code.effects.get(f, {}).get(n, ()))
+        if any(effect.kind == "unknown" for effect in (*here, *self._effects_of(found))):
+            found |= {f for f in self._code.frames if f.context[:1] == (self._roles.tree.root,)}
+        return sorted({f.owner for f in found}, key=lambda n: getattr(n, "lineno", 0))
+
+    def _run_at(self, frame: Frame, nodes: Collection[ast.AST]) -> set[Frame]:
+        """The bodies that nodes of a body may run, as far as their calls are known."""
+        found, stack, seen = set[Frame](), [(frame, nodes)], set[Thing]()
+        while stack:
+            frame, nodes = stack.pop()
+            calls, advanced = self._code.calls.get(frame, {}), self._code.advanced.get(frame, {})
+            run = {f for node in nodes for f in calls.get(node, ())} - found
+            iterators = {t for node in nodes for t in advanced.get(node, ())} - seen
+            seen |= iterators
+            for iterator in iterators:
+                if isinstance(iterator.node, ast.FunctionDef):
+                    run.add(Frame(iterator.node, iterator.context))
+                elif iterator.node is not None:
+                    made = (f for f in self._code.frames if f.context == iterator.context)
+                    stack += [(f, list(walk(iterator.node))) for f in made]
+            found |= run
+            stack += [(f, [*self._code.calls.get(f, {}), *self._code.advanced.get(f, {})]) for f in run]
+        return found
+
     def functions_run(self, function: ast.FunctionDef) -> frozenset[ast.AST] | None:
         """The functions that a call of a function may run, itself included; None if it may run anything."""
         frames = {f for f in self._code.effects.keys() | self._code.calls.keys() if f.owner is function}
