@@ -26,10 +26,14 @@ if args.cudagraphs:
 
 
 GREEDY = {"agent": edited("agent", "probs.sample()", "probs.logits.argmax(-1)")}
+STOPS = """\
+    if args.cudagraphs:
+        raise ValueError("a network has parameters that are not finite, and CUDA graphs check nothing")
+"""
 POLICY = {
     **NAMED,
     **IMPORT,
-    "collect": CHECKED.replace("args.compile", "(args.compile or args.cudagraphs)"),
+    "collect": CHECKED.replace("args.compile", "(args.compile or args.cudagraphs)").replace("    #", STOPS + "    #"),
     "before_loop": compiled("policy", steady=True) + captured("policy = CudaGraphModule(policy, warmup=20)") + "\n",
 }
 
@@ -74,7 +78,12 @@ POLICY_AND_UPDATE = compiled("policy", "update", steady=True) + POLICY["before_l
 )
 
 REWRITES = [
-    Rewrite("the policy", GREEDY, {**POLICY, **alone("the policy", "policy")}, also=("policy",)),
+    Rewrite(
+        "the policy",
+        GREEDY,
+        {**POLICY, **alone("the policy", "policy")},
+        also=("policy",),
+    ),
     Rewrite("the update", ON_DEVICE, {**UPDATE, **alone("the update", "update")}, also=UPDATED),
     Rewrite(
         "the update, where all minibatches have one size",

@@ -15,8 +15,7 @@ from transformer.facts.torch_api import OF, OF_DISTRIBUTIONS, names, others
 from transformer.recognition.called_once import CalledOnce
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import assigns, bind_arguments, calls_method, copied, parameters, statements, walk
-from transformer.values.networks.distributions import is_made
-from transformer.values.networks.results import Results, kept_network, loss_called, result_index
+from transformer.values.networks.results import Results, kept_network, loss_called, makes_distribution, result_index
 
 HOST_METHODS = names("tensor", memory="number") | names("tensor", waits="value", graph=False)
 """Methods of tensors that do not return a tensor."""
@@ -392,7 +391,7 @@ class Tensors:
         if self.produced(call):
             made = Results(self._roles, call).is_distribution(*place)
         else:
-            made = place[0] is None and is_made(self._tree, call)
+            made = place[0] is None and makes_distribution(self._tree, call)
         return [(call, stmt)] if made and stmt is not None else []
 
     def _returns_tensor(self, call: ast.Call, stmt: ast.stmt, place: int | None = None, count: int = 0) -> bool:

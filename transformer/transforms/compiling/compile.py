@@ -45,7 +45,7 @@ from transformer.values.effects.kept_methods import reclassed, replaced_in_torch
 from transformer.values.effects.objects import UNKNOWN
 from transformer.values.effects.world import World
 from transformer.values.minibatch import makes_sampler
-from transformer.values.networks.distributions import goes_on_checking, may_make
+from transformer.values.networks.distributions import goes_on_checking, may_make, never_check
 from transformer.values.networks.reached import computed_back, unreached
 from transformer.values.reports import is_report
 from transformer.values.tensors import Tensors
@@ -65,8 +65,8 @@ INFO = TransformInfo(
         "with the random numbers that the eager run draws. The advantages stay eager: one call per rollout saves less "
         "than it takes to compile, and unrolled over the rollout, their recurrence would compile for minutes. A "
         "policy that reads nothing that may change, except the parameters' values, guards only its input. "
-        "Distributions, which raise an error for NaN in eager code, check nothing then; if the policy is known, its "
-        "parameters are checked once per iteration instead."
+        "Distributions, which raise an error for NaN in eager code, check nothing then; if the policy is known and its "
+        "parameters are not finite when a rollout begins, the script goes on without compiled code, with these checks."
     ),
     costs="Nothing is compiled: change what the reason names.",
     headline="nothing is compiled",
@@ -115,7 +115,7 @@ def apply(state: State) -> Rewrite:
     pieces = [f"{name}()" for name in functions if updates.get(name) and not facts.traced]
     if eager and pieces:  # otherwise one-graph says why
         are = "is" if len(pieces) == 1 else "are"
-        eager.append(f"{' and '.join(pieces)} {are} compiled in pieces, at half the gain, for the same reason")
+        eager.append(f"{' and '.join(pieces)} {are} compiled in pieces, at half the gain: one-graph takes all or none")
     functions += (*facts.target_updates, *facts.step_networks)
     if not functions and not facts.policy and not facts.act:
         raise Skip("; ".join(eager) or "neither policy nor update() could be made a function", headlines=eager)
@@ -126,7 +126,7 @@ def apply(state: State) -> Rewrite:
         add_imports(tree.root, edits, f"from torch._functorch import config as {kept}")
     options, flag = tree.names.fresh("options"), facts.flags["compile"]
     rates = next((s for s in roles.setup if isinstance(s, ast.If) and sets_up_rates(tree, s, flag)), None)
-    computing, any_checks = goes_on_checking(roles), may_make(roles)
+    computing, any_checks = goes_on_checking(roles), may_make(roles) and not never_check(roles)
     checks = any_checks and may_make(roles, list(_compiled_nodes(roles, functions)))
     if computing is not None and any_checks:
         notes.append(f"{computing}, which breaks graphs")
@@ -140,8 +140,8 @@ def apply(state: State) -> Rewrite:
         apart = "" if acts is roles.outermost.body[0] else "\n"
         edits.before(acts, apart + render("finite", flag=flag, network=network))
         notes.append(
-            f"with a flag on, distributions raise no error for NaN: if {network} becomes NaN, the script stops when "
-            "the next rollout begins, and not at once"
+            f"with a flag on, distributions do not check their arguments; if {network} is not finite when a rollout "
+            "begins, the script goes on as the original does, with these checks and without compiled code"
         )
     elif computing is None and checks:
         notes.append("with a flag on, distributions raise no error for NaN: if a network becomes NaN, training goes on")

@@ -46,7 +46,8 @@ INFO = TransformInfo(
         "outputs, so no call sees another's values. A replay runs no Python, so a function is captured only if all "
         "its calls are known to work on the device only and to read nothing that the training loop changes. Inputs "
         "that are not tensors, conditions on a tensor's value, copies from the host, prints, random numbers from the "
-        "host, attribute assignments, code of other files, and minibatches of different sizes rule this out."
+        "host, attribute assignments, code of other files, and minibatches of different sizes rule this out. A network "
+        "that is not finite when a rollout begins stops the script, because a graph checks nothing."
     ),
     costs=(
         "On CUDA, each kernel is launched from Python: pass only tensors to policy and update, and keep prints, reads "
@@ -107,8 +108,10 @@ def apply(state: State) -> Rewrite:
         raise Skip("the script has no arguments to which its flag could be added")
     make_capturable(state, edits, flag, steps=any(name in facts.all_updates for name in captured))
     for stmt in statements(roles.outermost.body):
-        if isinstance(stmt, ast.If) and (compiled := _stops_at_nan(roles.tree, stmt, facts.flags["compile"])):
-            edits.replace(stmt, roles.tree.splice(stmt, [(compiled, f"({facts.flags['compile']} or {flag})")]))
+        if isinstance(stmt, ast.If) and (compiled := _flag_of_check(roles.tree, stmt, facts.flags["compile"])):
+            both = roles.tree.splice(stmt.test, [(compiled, f"({facts.flags['compile']} or {flag})")])
+            edits.substitute(stmt.test, both)
+            edits.before(stmt.body[0], render("finite_graphs", flag=flag))
     act = facts.act if facts.policy in captured else None  # under --compile, steps call `act` instead of the policy
     apart = {update and update.name, act and facts.policy}
     device = roles.device if facts.asked.target == "any" else None
@@ -144,10 +147,10 @@ def _help(parts: Sequence[str]) -> dict[str, str]:
     return {"replayed": listed[0], "are_replayed": f"{listed[1]} {'are' if others else 'is'} replayed"}
 
 
-def _stops_at_nan(tree: Tree, stmt: ast.If, flag: str) -> ast.expr | None:
-    """The flag in the condition written by `compile` that stops the script if a network is NaN."""
+def _flag_of_check(tree: Tree, stmt: ast.If, flag: str) -> ast.expr | None:
+    """The flag in the condition of the statement by which `compile` checks that a network is finite."""
     both = stmt.test.values if isinstance(stmt.test, ast.BoolOp) else []
-    finite = len(both) == 2 and any(calls_method(n, "isnan") for n in walk(both[1]))
+    finite = len(both) == 2 and any(calls_method(n, "isfinite") for n in walk(both[1]))
     return both[0] if finite and tree.text(both[0]) == flag else None
 
 
@@ -245,7 +248,7 @@ def _against_region(roles: Roles, function: Function, captured: Sequence[str]) -
     """
     facts = roles.history
     if not facts.traced:
-        return "it is not shown to clear, compute and use its gradients in this order"
+        return f"one-graph does not apply: {facts.untraced}" if facts.untraced else "one-graph does not apply"
     if not facts.capturable:
         return _not_capturable(roles)
     call = next(n for n in walk(roles.outermost) if isinstance(n, ast.Call) and ast.unparse(n.func) == function.name)

@@ -9,7 +9,7 @@ import ast
 
 from transformer.dataflow.access import access
 from transformer.facts.libraries import module_methods
-from transformer.facts.torch_api import DISTRIBUTIONS, OF_DISTRIBUTIONS, layers, names, of_layers
+from transformer.facts.torch_api import DISTRIBUTIONS, OF_DISTRIBUTIONS, SETS_CHECKS, layers, names, of_layers
 from transformer.syntax.query import names_in, parameters, statements, walk
 from transformer.syntax.tree import Tree
 from transformer.values.networks.attributes import kept_by
@@ -45,7 +45,7 @@ def in_one_line(tree: Tree, call: ast.Call) -> str | None:
         return None
     name = call.func.value.id
     made = _only_value(method, name)
-    if "set_default_validate_args" in tree.mentioned:
+    if not tree.mentioned.isdisjoint(SETS_CHECKS):
         return None  # otherwise, the checks of the draw might be the only ones
     qualified = (tree.qualified(made.func) or "") if isinstance(made, ast.Call) else ""
     kind = qualified.rpartition(".")[2]

@@ -20,10 +20,15 @@ from transformer.syntax.query import (
 )
 from transformer.syntax.tree import Tree
 from transformer.values.networks.attributes import kept_by
-from transformer.values.networks.distributions import is_made
 
 HOST = builtin_names(makes=("number", "text", "numbers", "container", "tuple", "mapping"))
 """Builtins whose results are no tensors."""
+
+
+def makes_distribution(tree: Tree, node: ast.expr) -> bool:
+    """Whether an expression is a call of a class of torch.distributions."""
+    name = tree.qualified(node.func) or "" if isinstance(node, ast.Call) else ""
+    return name.startswith(DISTRIBUTIONS) and name.rpartition(".")[2][:1].isupper()
 
 
 def loss_called(tree: Tree, func: ast.expr, *, as_made: bool = False) -> str:
@@ -222,7 +227,7 @@ class Results:
             bound = [s for s in statements(method.body) if node.id in access(s).binds]
             found = _values_of_name(node.id, method)
             return len(found) == len(bound) > 0 and all(self._makes_distribution(v, method) for v in found)
-        return is_made(self._tree, node)
+        return makes_distribution(self._tree, node)
 
     def _is_other(self, node: ast.expr, method: ast.FunctionDef, depth: int = 4) -> bool:
         """Whether an expression of a method is certainly not a tensor."""
