@@ -57,7 +57,7 @@ def apply(state: State) -> Rewrite:
     edits = Edits(state.source)
     doc = "Estimate the advantages and returns of the rollout, backwards in time."
     function = extract(state, edits, block[first : last + 1], "gae", doc)
-    return Rewrite(edits, state.history.with_function("gae", function))
+    return Rewrite(edits, state.history.with_function("gae", function), brief=f"the advantages are {function.name}()")
 
 
 def _widen(roles: Roles, block: list[ast.stmt], first: int, last: int) -> tuple[int, int]:

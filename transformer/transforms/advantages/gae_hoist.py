@@ -522,7 +522,7 @@ class Hoist:
                 return f"line {held.lineno} {held.what.replace('it', array)}"
             if self.shapes.rank(node.value) is None:
                 if isinstance(node.value, ast.Attribute):
-                    return f"line {node.lineno} reads {array}, an attribute: keep the buffers in plain variables"
+                    return f"line {node.lineno} reads {array}, an attribute; only variables are followed"
                 why = f"line {node.lineno} reads {array}, which is not known to be made by torch with a shape"
                 return f"{why}: make it in an assignment of its own, `{array} = torch.zeros(...)`"
         return f"line {inner.lineno} computes {name} from more than the next step's rows"

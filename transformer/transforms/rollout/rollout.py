@@ -46,7 +46,8 @@ def apply(state: State) -> Rewrite:
     times = " num_steps times" if "num_steps" in state.tree.code else ""
     doc = f"Step the environments{times} with the present policy."
     function = extract(state, edits, _region(roles), "rollout", doc)
-    return Rewrite(edits, replace(state.history.with_function("rollout", function), step_counter=roles.step_counter))
+    history = replace(state.history.with_function("rollout", function), step_counter=roles.step_counter)
+    return Rewrite(edits, history, brief=f"the rollout loop is {function.name}()")
 
 
 def _region(roles: Roles) -> list[ast.stmt]:

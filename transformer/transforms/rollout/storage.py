@@ -140,7 +140,7 @@ def _without_buffers(roles: Roles, reason: str) -> Skip:
         kept = node.value if isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Attribute) else None
         if kept is not None and _is_kept_tensor(roles, kept.attr):
             text = ast.unparse(kept)
-            return Skip(f"line {node.lineno} writes into {text}, an attribute: keep the buffers in plain variables")
+            return Skip(f"line {node.lineno} writes into {text}, an attribute; only variables are followed")
     return (NotNeeded if written.isdisjoint(roles.get(find_allocations)) else Skip)(reason)
 
 

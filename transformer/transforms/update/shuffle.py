@@ -211,6 +211,14 @@ def _check_not_seeded(roles: Roles) -> None:
             raise Skip(f"line {getattr(node, 'lineno', 0)} sets a random state, which may determine the permutations")
 
 
+def _generator_called(roles: Roles, call: ast.Call) -> ast.FunctionDef | None:
+    """The generator function of this file that a call may run."""
+    called = ((thing.of[0] if thing.kind == "bound" else thing).node for thing in roles.get(World).of(call.func))
+    functions = (f for f in called if isinstance(f, ast.FunctionDef))
+    generators = (f for f in functions if any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in walk(f)))
+    return next(generators, None)
+
+
 def _match(roles: Roles) -> Pattern:
     loop = roles.minibatch_loop
     if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Name) or loop.orelse:
@@ -223,6 +231,11 @@ def _match(roles: Roles) -> Pattern:
     bound = [value for _, value in roles.assignments(named)]
     if bound and all(_drawn_by_torch(roles.tree, value) is not None for value in bound):
         raise NotNeeded(f"the minibatches are already drawn by torch.randperm, as {named}")
+    if isinstance(span, ast.Call) and (generator := _generator_called(roles, span)) is not None:
+        raise Skip(
+            f"line {loop.lineno} gets its minibatches from {generator.name}(), a generator (line {generator.lineno}): "
+            "write its loop in place of this one"
+        )
     if not isinstance(span, ast.Call) or ast.unparse(span.func) != "range" or len(span.args) != 3:
         raise _unmatched(roles, "the minibatch loop does not run over range(0, batch size, minibatch size)")
     if not is_number(span.args[0], 0):

@@ -73,7 +73,8 @@ def apply(state: State) -> Rewrite:
     function = extract(state, edits, region, "update", doc, detach=True)
     static = not any(_branches(tensors, n) for s in region for n in walk(s))
     history = state.history.with_function("update", function)
-    return Rewrite(edits, replace(history, backwards=passes, static_update=static))
+    brief = f"a minibatch's update is {function.name}()"
+    return Rewrite(edits, replace(history, backwards=passes, static_update=static), brief=brief)
 
 
 def _each_region(state: State) -> Rewrite:

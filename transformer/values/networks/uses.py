@@ -32,6 +32,7 @@ from transformer.syntax.query import (
     without_methods,
 )
 from transformer.syntax.tree import Scope
+from transformer.values.effects.world import World
 from transformer.values.networks.attributes import Unknown
 from transformer.values.networks.parts import READ, TELLS, Parts, computes
 
@@ -276,6 +277,8 @@ class NetworkUses:
             pass
         elif self._structure and not path and isinstance(outer, ast.Assign) and self._is_ours(outer):
             self._renamed(outer.targets[0].id, depth)  # type: ignore[attr-defined]
+        elif path and path[-1].isidentifier() and self._roles.get(World).are_numbers(top):  # type: ignore[arg-type]
+            pass  # an option, such as `agent.discrete`
         elif isinstance(outer, (ast.Assign, ast.AnnAssign, ast.NamedExpr)):
             raise Changed(f"line {node.lineno} gives {ast.unparse(top)} another name")
         elif self._structure and not path and isinstance(outer, ast.IfExp) and outer.test is not top:
@@ -289,7 +292,7 @@ class NetworkUses:
             if isinstance(call, ast.Call) and self._tree.function_called(call) is not None:
                 self._argument(call, top, depth, self._network)
             elif not (isinstance(call, ast.Call) and self._only_reads(call)) and path[-1] not in ("device", "dtype"):
-                raise Changed(f"{text} for more than its values")
+                raise Changed(f"{text}, perhaps a part of the network, in a way that is not known")
 
     def _is_ours(self, stmt: ast.Assign) -> bool:
         """Whether a statement only binds one variable of the training scope."""
@@ -468,7 +471,10 @@ class NetworkUses:
                 early = outer.attr in ("requires_grad", "requires_grad_") and not self._in_training(outer)
                 if not early and (sets or outer.attr not in READ | VALUES):
                     does = "sets" if sets else "uses"
-                    raise Changed(f"line {node.lineno} {does} {outer.attr} of {name}, a parameter of the network")
+                    why = f"line {node.lineno} {does} {outer.attr} of {name}, a parameter of the network"
+                    if sets and outer.attr == "requires_grad":
+                        why += "; leave it out if the next zero_grad() clears those gradients anyway"
+                    raise Changed(why)
             elif isinstance(outer, ast.Call) and node in outer.args:
                 if not self._only_reads(outer) and not _is_of_parameter(outer, within):
                     raise Changed(f"{text}, in {ast.unparse(outer.func)}()")
