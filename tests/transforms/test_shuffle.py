@@ -264,6 +264,16 @@ NOOPS = [
         for replaced in ("np.random.shuffle = counted", "setattr(np.random, 'shuffle', counted)")
     ),
     NoOp(
+        "a generator of minibatches",
+        {
+            "functions": "def parts(n, size):\n    order = np.random.permutation(n)\n"
+            "    for low in range(0, n, size):\n        yield order[low : low + size]\n\n\n",
+            "minibatches": "clipfracs = []\nfor epoch in range(args.update_epochs):\n"
+            "    for mb_inds in parts(args.batch_size, args.minibatch_size):\n        <learn>",
+        },
+        "gets its minibatches from parts(), a generator",
+    ),
+    NoOp(
         "a sampler that draws a seed",
         {
             "third_party": "from torch.utils.data import BatchSampler, RandomSampler",

@@ -667,3 +667,23 @@ def test_the_reason_has_the_line_of_the_original() -> None:
     source = script({"head": "agent.critic.append(nn.Identity())"}).splitlines()
     line = next(n for n, text in enumerate(source, 1) if "append(nn.Identity())" in text)
     assert why is not None and why.startswith(f"original line {line} ")
+
+
+@pytest.mark.parametrize(
+    ("kept", "use", "known"),
+    [
+        ("3", "other(agent.kept)", True),
+        ("'a' if len(str(x)) else 'b'", "other(agent.kept)", True),
+        ("isinstance(x, int)", "again = agent.kept\nother(again)", True),
+        ("isinstance(x, int)", "other([agent.kept], n=agent.kept)", True),
+        ("[1]", "other(agent.kept)", False),
+        ("self.critic", "other(agent.kept)", False),
+        ("self.critic if x else 3", "other(agent.kept)", False),
+        ("unknown(x)", "other(agent.kept)", False),
+    ],
+)
+def test_an_option_that_a_network_keeps(kept: str, use: str, known: bool) -> None:
+    made = PARTS["agent"].replace("super().__init__()", "super().__init__()\n        x = 1", 1)
+    agent = made.replace("\n\n    def get_value", f"\n        self.kept = {kept}\n\n    def get_value", 1)
+    found = restructured(agent=agent, third_party="from judges import other, unknown", before_loop=use)
+    assert (found is None) is known
