@@ -12,8 +12,9 @@ from itertools import cycle
 from textwrap import indent
 from typing import Any
 
+import numpy as np
 import pytest
-import torch  # noqa: F401 - imported by the scripts, which have little time
+import torch
 from ways_of_holding import ANSWERS, CALLING, GIVING, HOLDING, USING
 
 from transformer.recognition.history import History
@@ -86,6 +87,16 @@ THINGS = [
 """Holders of the script's function `step`."""
 SECONDS = 10
 """The longest that a script may run."""
+
+
+@pytest.fixture(autouse=True)
+def same_generators() -> Iterator[None]:
+    """Scripts that run here draw and seed; other tests shall not notice."""
+    states = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    yield
+    random.setstate(states[0])
+    np.random.set_state(states[1])
+    torch.set_rng_state(states[2])
 
 
 def world(before: str, body: str) -> tuple[Tree, World]:
